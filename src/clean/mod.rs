@@ -1,0 +1,1 @@
+//! Work-item text made fit for a prompt: HTML, Markdown and test steps to compact, safe text.

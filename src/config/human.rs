@@ -1,0 +1,99 @@
+//! Durations as `10m` and sizes as `64 MiB`, as people write them.
+
+use std::time::Duration;
+
+/// A duration such as `90s`, `10m`, `2h`, `7d` or `1h 30m`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text
+        .trim()
+        .parse::<jiff::Span>()
+        .ok()
+        .and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok())
+        .ok_or_else(|| {
+            format!("{text:?} is not a duration; write for example 90s, 10m, 2h or 7d")
+        })?;
+    Duration::try_from(span).map_err(|_| format!("{text:?} is negative"))
+}
+
+/// The shortest text that [`parse_duration`] reads back to the same value.
+pub fn format_duration(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    match ms {
+        0 => "0s".into(),
+        ms if ms % 86_400_000 == 0 => format!("{}d", ms / 86_400_000),
+        ms if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
+        ms if ms % 60_000 == 0 => format!("{}m", ms / 60_000),
+        ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
+        ms => format!("{ms}ms"),
+    }
+}
+
+const UNITS: [(&str, u64); 7] = [
+    ("gib", 1 << 30),
+    ("mib", 1 << 20),
+    ("kib", 1 << 10),
+    ("gb", 1_000_000_000),
+    ("mb", 1_000_000),
+    ("kb", 1_000),
+    ("b", 1),
+];
+
+/// A size such as `64 MiB`, `4GiB`, `500 kB` or `1024` (bytes).
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, factor) = UNITS
+        .iter()
+        .find_map(|(unit, factor)| lower.strip_suffix(unit).map(|n| (n.trim(), *factor)))
+        .unwrap_or((lower.as_str(), 1));
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(factor))
+        .ok_or_else(|| format!("{text:?} is not a size; write for example 64 MiB or 4 GiB"))
+}
+
+/// The shortest text that [`parse_size`] reads back to the same value.
+pub fn format_size(bytes: u64) -> String {
+    for (name, unit) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+        if bytes >= unit && bytes % unit == 0 {
+            return format!("{} {name}", bytes / unit);
+        }
+    }
+    format!("{bytes} B")
+}
+
+macro_rules! serde_text {
+    ($module:ident, $type:ty, $parse:expr, $format:expr) => {
+        /// `#[serde(with = …)]` for values written as text.
+        pub mod $module {
+            use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+            /// Writes the text form.
+            pub fn serialize<S: Serializer>(
+                value: &$type,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&$format(value))
+            }
+
+            /// Reads the text form.
+            pub fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<$type, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                $parse(&text).map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+serde_text!(duration, std::time::Duration, super::parse_duration, |d: &std::time::Duration| {
+    super::format_duration(*d)
+});
+serde_text!(size, u64, super::parse_size, |n: &u64| super::format_size(*n));
+serde_text!(
+    optional_duration,
+    Option<std::time::Duration>,
+    |text: &str| if text.is_empty() { Ok(None) } else { super::parse_duration(text).map(Some) },
+    |d: &Option<std::time::Duration>| d.map(super::format_duration).unwrap_or_default()
+);

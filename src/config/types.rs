@@ -1,0 +1,327 @@
+//! The configuration as values: one struct per section, every field documented in
+//! `default.toml`, which is the reference.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::human;
+use crate::model::Usd;
+
+/// The whole configuration, validated. A run works on the one it started with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "sections are documented in default.toml")]
+pub struct Config {
+    pub source: Source,
+    pub schedule: Schedule,
+    pub repository: Repository,
+    pub agent: Agent,
+    pub triage: Triage,
+    pub analyze: Analyze,
+    pub limits: Limits,
+    pub timeouts: Timeouts,
+    pub budget: Budget,
+    pub dedupe: Dedupe,
+    pub state: State,
+    pub prompts: Prompts,
+    pub http: Http,
+    pub log: Log,
+}
+
+/// `[source]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Source {
+    pub name: String,
+    pub base_url: String,
+    pub project: String,
+    pub team: String,
+    #[serde(rename = "where")]
+    pub where_clause: String,
+    pub saved_query: String,
+    pub mode: SourceMode,
+    #[serde(with = "human::duration")]
+    pub look_back: Duration,
+    #[serde(with = "human::duration")]
+    pub overlap: Duration,
+    pub auth: SourceAuth,
+    pub token_env: String,
+    pub token_file: PathBuf,
+    pub token_command: Vec<String>,
+    pub api_version: String,
+    pub text_fields: Vec<String>,
+    pub comments: u32,
+    pub page_size: u32,
+    #[serde(with = "human::duration")]
+    pub request_timeout: Duration,
+    #[serde(with = "human::size")]
+    pub max_body: u64,
+    pub ca_file: PathBuf,
+    pub write_back: bool,
+    pub write_back_tag: String,
+}
+
+/// How changed items are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceMode {
+    /// By query.
+    Wiql,
+    /// By the revision stream.
+    Reporting,
+}
+
+/// How the tracker is told who we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceAuth {
+    /// Personal access token, as Basic.
+    Pat,
+    /// Any other token, as Bearer.
+    Bearer,
+}
+
+/// `[schedule]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Schedule {
+    pub cron: String,
+    pub timezone: String,
+    #[serde(with = "human::duration")]
+    pub jitter: Duration,
+    #[serde(with = "human::optional_duration")]
+    pub catch_up: Option<Duration>,
+    pub first_run: FirstRun,
+}
+
+/// What the first scheduled run does with an old backlog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstRun {
+    /// Stops and tells how much there is.
+    Ask,
+    /// Records the present as seen.
+    Baseline,
+    /// Works on it.
+    Process,
+}
+
+/// `[repository]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Repository {
+    pub path: PathBuf,
+    pub routes: Vec<Route>,
+    pub context_tokens: u32,
+}
+
+/// One code base for the items below an area path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Route {
+    pub area: String,
+    pub path: PathBuf,
+}
+
+/// `[agent]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Agent {
+    pub command: Vec<String>,
+    pub credential_env: String,
+    pub pass_env: Vec<String>,
+    pub auth: AgentAuth,
+    pub max_retries: u32,
+}
+
+/// Which kind of credential the agent has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentAuth {
+    /// A key in the environment.
+    ApiKey,
+    /// The CLI's own login.
+    Login,
+}
+
+/// `[triage]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Triage {
+    pub model: String,
+    pub effort: String,
+    pub max_prompt_tokens: u32,
+    pub max_item_tokens: u32,
+    pub max_turns: u32,
+    pub max_cost: Usd,
+    #[serde(with = "human::duration")]
+    pub timeout: Duration,
+}
+
+/// `[analyze]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Analyze {
+    pub model: String,
+    pub fallback_model: String,
+    pub max_turns: u32,
+    pub max_files_read: u32,
+    pub max_item_tokens: u32,
+    pub max_cost: Usd,
+    #[serde(with = "human::duration")]
+    pub timeout: Duration,
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Limits {
+    pub max_live_sessions: u32,
+    pub max_items_per_run: u32,
+    pub max_deep_per_run: u32,
+    pub max_attempts: u32,
+    #[serde(with = "human::optional_duration")]
+    pub run_deadline: Option<Duration>,
+    pub max_processes: u32,
+    #[serde(with = "human::size")]
+    pub max_memory: u64,
+    pub max_load_per_core: f64,
+    #[serde(with = "human::size")]
+    pub min_free_memory: u64,
+    #[serde(with = "human::duration")]
+    pub admission_wait: Duration,
+    pub nice: i32,
+}
+
+/// `[timeouts]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Timeouts {
+    #[serde(with = "human::duration")]
+    pub init: Duration,
+    #[serde(with = "human::duration")]
+    pub stall: Duration,
+    #[serde(with = "human::duration")]
+    pub grace: Duration,
+    #[serde(with = "human::duration")]
+    pub drain: Duration,
+    #[serde(with = "human::duration")]
+    pub liveness: Duration,
+}
+
+/// `[budget]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Budget {
+    pub per_run: Usd,
+    pub per_day: Usd,
+}
+
+/// `[dedupe]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Dedupe {
+    pub watch: Vec<WatchedField>,
+    pub terminal_states: Vec<String>,
+    #[serde(with = "human::duration")]
+    pub retry_delay: Duration,
+}
+
+/// A field beside the text that may wake an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "named like the fields of WorkItem")]
+pub enum WatchedField {
+    State,
+    Priority,
+    Severity,
+    AssignedTo,
+    AreaPath,
+    IterationPath,
+    Tags,
+}
+
+/// `[state]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct State {
+    pub dir: PathBuf,
+    #[serde(with = "human::duration")]
+    pub keep_events: Duration,
+    pub containment: Containment,
+}
+
+/// How agents are contained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Containment {
+    /// The strongest this machine allows.
+    Auto,
+    /// No namespaces, no control groups.
+    Subreaper,
+}
+
+/// `[prompts]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Prompts {
+    pub triage_system: PathBuf,
+    pub triage_user: PathBuf,
+    pub deep_system: PathBuf,
+    pub deep_user: PathBuf,
+}
+
+/// `[http]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Http {
+    pub listen: String,
+    pub token_env: String,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Log {
+    pub level: LogLevel,
+    pub format: LogFormat,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the usual five")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For a terminal.
+    Human,
+    /// One object per line.
+    Json,
+}

@@ -1,0 +1,571 @@
+//! The closed vocabulary of what can happen.
+//!
+//! Everything a person or a machine sees is a fold over these events, in their order: the
+//! terminal, `events.ndjson`, `live.json`, `status`, the dashboard and the metrics. An event is a
+//! fact in the past tense, written once and never changed. Texts of work items are not in it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
+
+/// One entry of the log: a fact, when it happened and in which order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Position in the log of this state, counted from 1, without gaps.
+    pub seq: i64,
+    /// Wall time.
+    pub at: Timestamp,
+    /// The run it belongs to; absent for what happens between runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The fact.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Why a run began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// The schedule.
+    Schedule,
+    /// A person, by `--once` or the dashboard.
+    Manual,
+}
+
+/// What the plan says about one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Never seen before.
+    New,
+    /// What would reach the prompt differs from what was last finished.
+    Changed,
+    /// Nothing to do.
+    Unchanged,
+    /// Work, but not in this run.
+    Deferred,
+    /// Failed before; its next attempt is not due yet.
+    Waiting,
+    /// Out of attempts, or left to a person; stays so until it changes or is retried.
+    Parked,
+    /// Deleted, or no longer in the query.
+    Vanished,
+}
+
+/// Why the plan says it, or why work did not start: stable codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// First sight.
+    FirstSeen,
+    /// The text or a watched field changed.
+    ContentChanged,
+    /// An earlier run left it for this one.
+    CarriedOver,
+    /// Its next attempt is due.
+    RetryDue,
+    /// An operator put it back in line.
+    RetryRequested,
+    /// Same fingerprint as last finished.
+    SameFingerprint,
+    /// Recorded as seen by the first run's baseline.
+    Baseline,
+    /// Only our own write-back changed it.
+    OwnWriteBack,
+    /// `limits.max_items_per_run`.
+    MaxItemsPerRun,
+    /// `limits.max_deep_per_run`.
+    MaxDeepPerRun,
+    /// `limits.max_live_sessions`, over all processes that share the state.
+    MaxLiveSessions,
+    /// Load per core.
+    Load,
+    /// Memory available.
+    Memory,
+    /// Processes alive in our trees.
+    Processes,
+    /// A budget's worst case would be passed.
+    Budget,
+    /// The provider refuses more work until a stated time.
+    ProviderLimit,
+    /// The run's own time limit.
+    RunDeadline,
+    /// Heartbeat is stopping.
+    Shutdown,
+    /// Triage failed for it.
+    TriageFailed,
+    /// Triage gave no usable verdict; the stated default applies.
+    NoVerdict,
+    /// Next attempt is in the future.
+    Backoff,
+    /// Out of attempts.
+    AttemptsExhausted,
+    /// Triage says a person should look first.
+    ForAPerson,
+    /// Triage says no deep analysis is needed.
+    NotNeeded,
+    /// No longer readable.
+    Deleted,
+    /// Reached a terminal state, or left the query.
+    OutOfQuery,
+    /// A session for it is running.
+    InFlight,
+}
+
+/// Judgement of a live session, from evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveVerdict {
+    /// No init line yet.
+    Starting,
+    /// Progress within the last minute, or its tools use the machine.
+    Working,
+    /// No progress for a while; nothing suspicious.
+    Quiet,
+    /// A request is open and no tool runs.
+    WaitingForModel,
+    /// The agent announced a wait.
+    Retrying,
+    /// The result is there, the process is not gone.
+    FinishedNotExiting,
+    /// No progress for long, tools idle.
+    Suspect,
+    /// Suspect on several samples in a row: it will be stopped.
+    Hung,
+}
+
+/// The regular sign of life of one session; emitted by a timer, never by output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Liveness {
+    /// Counts up from 1 within the session.
+    pub beat: u64,
+    /// The judgement.
+    pub verdict: LiveVerdict,
+    /// One line of evidence for it.
+    pub evidence: String,
+    /// Since the spawn, time asleep not counted.
+    pub elapsed_ms: u64,
+    /// Until the hard limit.
+    pub deadline_in_ms: u64,
+    /// Since content, tool use, tool result or result.
+    pub since_progress_ms: u64,
+    /// Since any byte.
+    pub since_output_ms: u64,
+    /// Bytes read from stdout so far.
+    pub stdout_bytes: u64,
+    /// Lines decoded so far.
+    pub lines: u64,
+    /// Name of the open tool call, if any.
+    pub open_tool: Option<String>,
+    /// Live processes in its tree, keeper excluded.
+    pub processes: u32,
+    /// Processes that are new since the last sample.
+    pub new_processes: u32,
+    /// CPU of the agent itself since the last sample.
+    pub cpu_leader_ms: u64,
+    /// CPU of everything below it since the last sample.
+    pub cpu_tools_ms: u64,
+    /// Resident memory of the tree.
+    pub rss_kib: u64,
+}
+
+/// Counts a run ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// Items the source delivered.
+    pub fetched: u64,
+    /// Never seen before.
+    pub new: u64,
+    /// Changed since last finished.
+    pub changed: u64,
+    /// Nothing to do.
+    pub unchanged: u64,
+    /// Verdicts given.
+    pub triaged: u64,
+    /// Deep analyses finished and stored.
+    pub analysed: u64,
+    /// Finished by triage alone.
+    pub settled_by_triage: u64,
+    /// Left for the next run.
+    pub deferred: u64,
+    /// Waiting for their next attempt.
+    pub waiting: u64,
+    /// Parked.
+    pub parked: u64,
+    /// Gone from the source.
+    pub vanished: u64,
+    /// Sessions that did not complete.
+    pub failed_sessions: u64,
+    /// Sessions started.
+    pub sessions: u64,
+    /// Spent, as the agent reports it.
+    pub cost: Usd,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// Everything that was due was done.
+    Completed,
+    /// Nothing was due.
+    NothingNew,
+    /// Some analyses failed.
+    SomeFailed,
+    /// Triage failed.
+    TriageFailed,
+    /// The source could not be read, or its breaker is open.
+    SourceUnavailable,
+    /// The source refused the credential.
+    CredentialRefused,
+    /// The source says the configuration is wrong.
+    ConfigRefused,
+    /// A budget or admission did not allow the work.
+    NotNow,
+    /// Stopped by a signal.
+    Interrupted,
+    /// Found unfinished by a later start.
+    Crashed,
+    /// The state could not be written.
+    StoreFailed,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A run began.
+    RunStarted {
+        /// Why.
+        trigger: Trigger,
+        /// Sessions that may live at once, for displays.
+        max_live_sessions: u32,
+    },
+    /// A run ended.
+    RunEnded {
+        /// How.
+        outcome: RunOutcome,
+        /// With what.
+        summary: RunSummary,
+        /// From start to end.
+        duration_ms: u64,
+    },
+    /// A scheduled time was not used.
+    TickSkipped {
+        /// The time it was due.
+        nominal: Timestamp,
+        /// The run in the way, or nothing if it was missed while down.
+        blocked_by: Option<RunId>,
+        /// How many due times this one stands for.
+        missed: u32,
+    },
+    /// The configuration was read again and is in force from the next run.
+    ConfigReloaded,
+    /// The configuration was read again and is broken; the last good one stays in force.
+    ConfigBroken {
+        /// The first paragraph of the error.
+        message: String,
+    },
+    /// Reading from the source began.
+    FetchStarted,
+    /// One page of items arrived.
+    FetchProgressed {
+        /// Items so far.
+        items: u64,
+    },
+    /// Reading from the source ended well.
+    FetchCompleted {
+        /// Items delivered.
+        items: u64,
+        /// Asked for by id and not there any more.
+        vanished: u64,
+        /// Requests sent.
+        requests: u64,
+    },
+    /// Reading from the source failed.
+    FetchFailed {
+        /// The class, as a stable code.
+        class: String,
+        /// For people.
+        message: String,
+    },
+    /// The circuit breaker changed its state.
+    BreakerChanged {
+        /// Before.
+        from: String,
+        /// After.
+        to: String,
+        /// Until when it holds, if it holds.
+        until: Option<Timestamp>,
+        /// What led to it.
+        reason: String,
+    },
+    /// Fetched texts were cleaned.
+    ItemsCleaned {
+        /// How many items.
+        items: u64,
+        /// Bytes before.
+        raw_bytes: u64,
+        /// Bytes after.
+        clean_bytes: u64,
+        /// Items with hidden or invisible text.
+        alarms: u64,
+    },
+    /// The plan says something about an item. `unchanged` items are only counted.
+    ItemDecided {
+        /// Which.
+        item: ItemKey,
+        /// Its revision.
+        rev: i64,
+        /// One line, for displays.
+        title: String,
+        /// What.
+        decision: Decision,
+        /// Why.
+        reason: Reason,
+    },
+    /// Every fetched item has its decision.
+    PlanMade {
+        /// Work for this run.
+        work: u64,
+        /// Left for later, by limits.
+        deferred: u64,
+        /// Nothing to do.
+        unchanged: u64,
+    },
+    /// Triage of a batch began.
+    TriageStarted {
+        /// Items in all batches.
+        items: u64,
+        /// Sessions they fit in.
+        sessions: u32,
+    },
+    /// Triage judged an item.
+    ItemTriaged {
+        /// Which.
+        item: ItemKey,
+        /// Its size.
+        complexity: crate::model::Complexity,
+        /// Goes on to deep analysis?
+        deep: bool,
+        /// False: the stated default, because triage gave no usable verdict.
+        from_model: bool,
+        /// In a sentence.
+        reason: String,
+    },
+    /// Triage ended.
+    TriageEnded {
+        /// Items with a verdict.
+        triaged: u64,
+        /// Of these, for deep analysis.
+        deep: u64,
+    },
+    /// The code-base context of an item is ready.
+    ContextBuilt {
+        /// For which.
+        item: ItemKey,
+        /// Files named in it.
+        files: u32,
+        /// Estimated tokens.
+        tokens: u64,
+    },
+    /// Admission said no for now.
+    AdmissionRefused {
+        /// For which item; none for triage.
+        item: Option<ItemKey>,
+        /// Which gate.
+        reason: Reason,
+        /// What was measured, for people.
+        detail: String,
+    },
+    /// A session's row is committed; its keeper waits for the word.
+    SessionRegistered {
+        /// Which.
+        session: SessionId,
+        /// For what.
+        stage: Stage,
+        /// For which item; none for triage.
+        item: Option<ItemKey>,
+        /// 1 is the first try.
+        attempt: u32,
+        /// Process id of its keeper.
+        keeper_pid: u32,
+        /// Containment in force.
+        tier: String,
+        /// The hard limit, for displays.
+        limit_ms: u64,
+    },
+    /// The agent runs.
+    SessionSpawned {
+        /// Which.
+        session: SessionId,
+        /// Process id of the agent, as we see it.
+        pid: u32,
+    },
+    /// The agent said hello.
+    SessionInitialised {
+        /// Which.
+        session: SessionId,
+        /// The model in use.
+        model: String,
+        /// The agent's version.
+        version: String,
+    },
+    /// The regular sign of life.
+    SessionLiveness {
+        /// Which.
+        session: SessionId,
+        /// The sample.
+        #[serde(flatten)]
+        liveness: Liveness,
+    },
+    /// Content, tool use, tool result or result: something was achieved.
+    SessionProgressed {
+        /// Which.
+        session: SessionId,
+        /// What kind.
+        what: String,
+    },
+    /// The agent announced a wait before it asks the provider again.
+    SessionRetrying {
+        /// Which.
+        session: SessionId,
+        /// Which try.
+        attempt: u32,
+        /// How long.
+        delay_ms: u64,
+        /// HTTP status, if there was one.
+        status: Option<u16>,
+    },
+    /// We began to end it.
+    SessionStopping {
+        /// Which.
+        session: SessionId,
+        /// As an outcome's name.
+        reason: String,
+    },
+    /// It is over and its tree is swept.
+    SessionEnded {
+        /// Which.
+        session: SessionId,
+        /// For what.
+        stage: Stage,
+        /// For which item.
+        item: Option<ItemKey>,
+        /// How.
+        outcome: Outcome,
+        /// Used.
+        usage: Usage,
+        /// From spawn to certificate.
+        duration_ms: u64,
+        /// Processes that the sweep had to end.
+        swept: u32,
+        /// Processes left alive: anything but 0 is an alarm.
+        survivors: u32,
+    },
+    /// A row of an earlier life was resolved.
+    OrphanResolved {
+        /// Which session.
+        session: SessionId,
+        /// Processes ended for it.
+        killed: u32,
+    },
+    /// Something could not be killed; the slot stays taken.
+    Unkillable {
+        /// Which session.
+        session: SessionId,
+        /// Process ids and states.
+        detail: String,
+    },
+    /// A finding is stored and its item is finished.
+    FindingStored {
+        /// Which.
+        item: ItemKey,
+        /// By which session.
+        session: SessionId,
+    },
+    /// Triage alone was enough; the item is finished.
+    ItemSettled {
+        /// Which.
+        item: ItemKey,
+    },
+    /// An item did not get its turn.
+    ItemDeferred {
+        /// Which.
+        item: ItemKey,
+        /// Why.
+        reason: Reason,
+    },
+    /// An item's attempt failed; there will be another.
+    ItemWaiting {
+        /// Which.
+        item: ItemKey,
+        /// Attempts used.
+        attempts: u32,
+        /// The next one is not before.
+        next_attempt: Timestamp,
+        /// How the last one ended.
+        outcome: Outcome,
+    },
+    /// An item is left to people.
+    ItemParked {
+        /// Which.
+        item: ItemKey,
+        /// Why.
+        reason: Reason,
+    },
+    /// The provider refuses more work.
+    ProviderSuspended {
+        /// Until.
+        until: Timestamp,
+        /// As an outcome's detail.
+        reason: String,
+    },
+}
+
+impl Event {
+    /// The session it is about, if it is about one.
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::SessionRegistered { session, .. }
+            | Self::SessionSpawned { session, .. }
+            | Self::SessionInitialised { session, .. }
+            | Self::SessionLiveness { session, .. }
+            | Self::SessionProgressed { session, .. }
+            | Self::SessionRetrying { session, .. }
+            | Self::SessionStopping { session, .. }
+            | Self::SessionEnded { session, .. }
+            | Self::OrphanResolved { session, .. }
+            | Self::Unkillable { session, .. }
+            | Self::FindingStored { session, .. } => Some(*session),
+            _ => None,
+        }
+    }
+
+    /// The item it is about, if it is about one.
+    pub fn item(&self) -> Option<&ItemKey> {
+        match self {
+            Self::ItemDecided { item, .. }
+            | Self::ItemTriaged { item, .. }
+            | Self::ContextBuilt { item, .. }
+            | Self::FindingStored { item, .. }
+            | Self::ItemSettled { item }
+            | Self::ItemDeferred { item, .. }
+            | Self::ItemWaiting { item, .. }
+            | Self::ItemParked { item, .. } => Some(item),
+            Self::AdmissionRefused { item, .. }
+            | Self::SessionRegistered { item, .. }
+            | Self::SessionEnded { item, .. } => item.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// Where facts go. The one implementation orders and stores them; tests collect them.
+pub trait Sink: Send + Sync {
+    /// Takes one fact. Never blocks on a reader and never fails: a sink that cannot store says so
+    /// by itself.
+    fn emit(&self, event: Event);
+}

@@ -1,0 +1,1 @@
+//! Short helper commands (git, a token command): bounded in time and output, never an agent.

@@ -1,0 +1,115 @@
+//! Reading work items from a tracker.
+//!
+//! [`Source`] is the seam: a tracker that delivers items in pages. `ado/` is the first real one.
+//! The circuit breaker and the retry policy are pure; their state lives in the store.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{ItemId, WorkItem};
+
+/// A future in a box, so that traits stay usable as objects.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a run asks of its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// Items changed at or after this instant (overlap already taken off); none: the look-back.
+    pub changed_since: Option<Timestamp>,
+    /// Items to read whatever their date: deferred, waiting, in flight.
+    pub also: Vec<ItemId>,
+}
+
+/// A bounded part of the answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Items, ascending by change date within the query part of an answer.
+    pub items: Vec<WorkItem>,
+    /// Ids that were asked for and are gone.
+    pub vanished: Vec<ItemId>,
+    /// Once this page's decisions are stored, the next run may begin here.
+    pub cursor: Option<Timestamp>,
+}
+
+/// The pages of one answer; dropped when the run has enough.
+pub trait Pages: Send {
+    /// The next page, or none at the end.
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>>;
+
+    /// Requests sent so far.
+    fn requests(&self) -> u64;
+}
+
+/// A tracker.
+pub trait Source: Send + Sync {
+    /// Starts to read. Nothing is fetched before the first [`Pages::next`].
+    fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>>;
+}
+
+/// Why a source could not be read; decides retries, the breaker and the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The credential is missing, expired or refused.
+    Auth,
+    /// Known, but not permitted.
+    Denied,
+    /// Address, project or collection is wrong.
+    Config,
+    /// One item is gone.
+    Gone,
+    /// More rows than the tracker returns.
+    TooMany,
+    /// The query ran out of its time.
+    TooSlow,
+    /// The API version is not spoken there.
+    Version,
+    /// The query or a field is wrong.
+    BadQuery,
+    /// The item changed under us.
+    Conflict,
+    /// Asked to slow down.
+    Throttled,
+    /// Down for longer.
+    Down,
+    /// Worth another try.
+    Transient,
+    /// Not asked: the breaker is open or the tracker said "not before".
+    BreakerOpen,
+}
+
+impl FailureClass {
+    /// The stable code used in events and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::Denied => "denied",
+            Self::Config => "config",
+            Self::Gone => "gone",
+            Self::TooMany => "too_many",
+            Self::TooSlow => "too_slow",
+            Self::Version => "version",
+            Self::BadQuery => "bad_query",
+            Self::Conflict => "conflict",
+            Self::Throttled => "throttled",
+            Self::Down => "down",
+            Self::Transient => "transient",
+            Self::BreakerOpen => "breaker_open",
+        }
+    }
+}
+
+/// A failed read, told so that a person knows what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct FetchError {
+    /// The class.
+    pub class: FailureClass,
+    /// What happened, in one paragraph that names the fix.
+    pub message: String,
+    /// The tracker asked not to be called before.
+    pub not_before: Option<Timestamp>,
+}

@@ -1,0 +1,12 @@
+//! heartbeat: a scheduled batch job that triages Azure DevOps work items and analyses the ones
+//! that deserve it.
+
+pub mod clean;
+pub mod clock;
+pub mod config;
+pub mod context;
+pub mod event;
+pub mod exec;
+pub mod fetch;
+pub mod model;
+pub mod session;

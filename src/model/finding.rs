@@ -1,0 +1,86 @@
+//! What a deep analysis leaves behind.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! grade {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self { $(Self::$variant => stringify!($variant)),+ })
+            }
+        }
+    };
+}
+
+grade!(
+    /// What could go wrong with the suggested change.
+    Risk {
+        /// Local and easy to undo.
+        Low,
+        /// Touches shared code.
+        Medium,
+        /// Touches data, money, security or a public contract.
+        High,
+    }
+);
+grade!(
+    /// How long a person would take.
+    Effort {
+        /// Hours.
+        Small,
+        /// Days.
+        Medium,
+        /// Weeks.
+        Large,
+    }
+);
+grade!(
+    /// How sure the analysis is of itself.
+    Confidence {
+        /// A guess.
+        Low,
+        /// Likely.
+        Medium,
+        /// Read in the code.
+        High,
+    }
+);
+
+/// A file the analysis points to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReference {
+    /// Relative to the repository's root.
+    pub path: String,
+    /// Why it matters.
+    pub reason: String,
+    /// Did the path exist when the finding was stored? Set by us, never by the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exists: Option<bool>,
+}
+
+/// The structured result of one deep analysis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Two or three sentences.
+    pub summary: String,
+    /// Most likely first.
+    pub likely_causes: Vec<String>,
+    /// Where to look.
+    pub files: Vec<FileReference>,
+    /// What to do.
+    pub suggested_change: String,
+    /// Of the suggested change.
+    pub risk: Risk,
+    /// Of the suggested change.
+    pub effort: Effort,
+    /// In all of this.
+    pub confidence: Confidence,
+    /// What a person has to answer.
+    #[serde(default)]
+    pub open_questions: Vec<String>,
+}

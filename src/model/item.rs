@@ -1,0 +1,160 @@
+//! A work item as it was fetched, and as it looks after cleaning.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{ItemId, ItemKey};
+
+/// How a text field is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Rich text as HTML: the tracker's default.
+    Html,
+    /// Markdown with `<`, `>` and `"` entity-encoded, as the tracker delivers it.
+    Markdown,
+    /// Plain text, passed on as it is.
+    Plain,
+    /// The XML of a test case's steps, with HTML escaped inside.
+    TestSteps,
+}
+
+/// One long text of a work item, raw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextField {
+    /// The tracker's reference name, such as `System.Description`.
+    pub name: String,
+    /// How [`raw`](Self::raw) is written.
+    pub format: Format,
+    /// The value as it came.
+    pub raw: String,
+}
+
+/// One entry of the discussion, raw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comment {
+    /// Who wrote it, for display.
+    pub author: String,
+    /// When it was written.
+    pub at: Option<Timestamp>,
+    /// How [`raw`](Self::raw) is written.
+    pub format: Format,
+    /// The text as it came.
+    pub raw: String,
+}
+
+/// A work item as a source delivers it: untrusted, not yet cleaned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkItem {
+    /// Key of its row in the state.
+    pub key: ItemKey,
+    /// The tracker's number.
+    pub id: ItemId,
+    /// Revision counter; moves on field edits and comments, not on links.
+    pub rev: i64,
+    /// Bug, User Story, Task, …
+    pub item_type: String,
+    /// One line.
+    pub title: String,
+    /// Workflow state, such as `Active`.
+    pub state: String,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+    /// When it was created.
+    pub created_at: Option<Timestamp>,
+    /// 1 is the most urgent.
+    pub priority: Option<i64>,
+    /// Such as `2 - High`; bugs only.
+    pub severity: Option<String>,
+    /// `Project\A\B`.
+    pub area_path: Option<String>,
+    /// `Project\Sprint 1`.
+    pub iteration_path: Option<String>,
+    /// Display name.
+    pub assigned_to: Option<String>,
+    /// In the tracker's order.
+    pub tags: Vec<String>,
+    /// The item above it in the backlog.
+    pub parent: Option<ItemId>,
+    /// Address for people.
+    pub url: String,
+    /// Long texts that are not empty.
+    pub texts: Vec<TextField>,
+    /// Newest last; empty unless configured.
+    pub comments: Vec<Comment>,
+}
+
+/// Signs that a text tries to show a machine what a person does not see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Alarms {
+    /// Characters of text hidden from a reader (by style or attribute) and left out.
+    pub hidden_chars: usize,
+    /// Characters whose colour is nearly their background's; kept, and marked.
+    pub low_contrast_chars: usize,
+    /// Zero-width, bidirectional-control, tag and control characters left out.
+    pub invisible_chars: usize,
+}
+
+impl Alarms {
+    /// Is there anything to tell?
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            hidden_chars: self.hidden_chars + other.hidden_chars,
+            low_contrast_chars: self.low_contrast_chars + other.low_contrast_chars,
+            invisible_chars: self.invisible_chars + other.invisible_chars,
+        }
+    }
+}
+
+/// What cleaning made of a text, in figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TextStats {
+    /// Bytes as fetched.
+    pub raw_bytes: usize,
+    /// Bytes after cleaning.
+    pub clean_bytes: usize,
+    /// Bytes left out by a budget or an input limit.
+    pub cut_bytes: usize,
+}
+
+impl TextStats {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            raw_bytes: self.raw_bytes + other.raw_bytes,
+            clean_bytes: self.clean_bytes + other.clean_bytes,
+            cut_bytes: self.cut_bytes + other.cut_bytes,
+        }
+    }
+}
+
+/// One long text of a work item after cleaning.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CleanField {
+    /// The tracker's reference name, or `comment by …`.
+    pub name: String,
+    /// Everything a reader sees, as compact Markdown.
+    pub full: String,
+    /// The same, shortened for triage.
+    pub tight: String,
+}
+
+/// A work item ready for a prompt: metadata, clean texts, what cleaning noticed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CleanItem {
+    /// The item; its `texts` and `comments` are emptied, their clean form is in `fields`.
+    pub item: WorkItem,
+    /// Clean texts, in the item's order, comments last.
+    pub fields: Vec<CleanField>,
+    /// Hidden and invisible text.
+    pub alarms: Alarms,
+    /// Sizes before and after.
+    pub stats: TextStats,
+}

@@ -1,0 +1,17 @@
+//! The words of the program: plain data that every room speaks, with no behaviour beyond itself.
+//!
+//! Nothing here does IO, reads a clock or knows another room.
+
+mod finding;
+mod ids;
+mod item;
+mod money;
+mod outcome;
+mod verdict;
+
+pub use finding::{Confidence, Effort, FileReference, Finding, Risk};
+pub use ids::{ItemId, ItemKey, RunId, SessionId};
+pub use item::{Alarms, CleanField, CleanItem, Comment, Format, TextField, TextStats, WorkItem};
+pub use money::Usd;
+pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
+pub use verdict::{Complexity, Verdict};

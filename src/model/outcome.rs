@@ -1,0 +1,236 @@
+//! How a session can end: a closed list, never free text.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Usd;
+
+/// What a session is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// All changed items at once, cheap model, no tools.
+    Triage,
+    /// One item on the code base.
+    Deep,
+}
+
+impl Stage {
+    /// The name used in tables, logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Triage => "triage",
+            Self::Deep => "deep",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who is asked to try again, and whether it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryClass {
+    /// Finished; nothing to repeat.
+    Done,
+    /// Counts as one of the item's attempts.
+    CountsAsAttempt,
+    /// Not the item's fault: our own shutdown, a provider limit, an operator's word.
+    DoesNotCount,
+}
+
+/// How one session ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The result passed every check.
+    Completed,
+    /// Exit 0, but no usable result: no JSON, schema ignored, slash command, wrong shape.
+    BadOutput {
+        /// Which check failed.
+        why: FailureKind,
+    },
+    /// The agent reported an error of its own.
+    AgentError {
+        /// Which one.
+        why: FailureKind,
+    },
+    /// Left with this code and no result.
+    ExitCode {
+        /// As the kernel reports it.
+        code: i32,
+    },
+    /// Ended by a signal that was not ours.
+    Signal {
+        /// Its number.
+        signal: i32,
+    },
+    /// The program could not be started.
+    SpawnFailed {
+        /// Which step failed.
+        why: FailureKind,
+    },
+    /// No sign of life from the agent in the first seconds.
+    InitTimeout,
+    /// The hard limit.
+    TimedOut,
+    /// No progress, no working tool, no new process, for the stall limit.
+    Stalled,
+    /// Stopped by us: shutdown, the run's deadline, an operator, the item went away.
+    Cancelled {
+        /// Who asked.
+        why: FailureKind,
+    },
+    /// The agent's own budget limit ended it.
+    OverBudget,
+    /// More live processes than allowed.
+    TooManyProcesses,
+    /// More memory than allowed.
+    TooMuchMemory,
+    /// Read many more files than it was told to.
+    TooManyReads,
+    /// Wrote a line beyond the limit, or flooded its output.
+    OutputFlood,
+    /// Found open after a crash of heartbeat.
+    Orphaned,
+    /// The provider refuses more work for now: usage limit, credit, credential.
+    ProviderLimit {
+        /// Which one.
+        why: FailureKind,
+    },
+    /// Something of it could not be killed; its slot stays taken.
+    Unkillable,
+}
+
+/// The detail inside an [`Outcome`]: closed as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// No line of JSON at all.
+    NoJson,
+    /// The stream ended without a result line.
+    NoResult,
+    /// A result without the structured output that was asked for.
+    SchemaIgnored,
+    /// Structured output that our own validation refuses.
+    SchemaViolated,
+    /// The agent gave up after several invalid outputs.
+    SchemaExhausted,
+    /// The prompt never reached the model.
+    NotSent,
+    /// Interrupted from outside.
+    Interrupted,
+    /// The model declined.
+    Refused,
+    /// Turn limit.
+    MaxTurns,
+    /// The answer was cut at the token limit.
+    MaxOutputTokens,
+    /// The provider answered with an error that retrying may cure.
+    ApiError,
+    /// The provider refused the request itself.
+    InvalidRequest,
+    /// The model's name is not known there.
+    ModelNotFound,
+    /// Too many requests, with a stated or long wait.
+    RateLimit,
+    /// The plan's usage limit.
+    UsageLimit,
+    /// No credit left.
+    Billing,
+    /// Credential missing or refused.
+    Authentication,
+    /// The executable is not there.
+    NotFound,
+    /// It may not be executed.
+    NotExecutable,
+    /// The kernel refused to start it.
+    ExecFailed,
+    /// The keeper did not come up.
+    KeeperFailed,
+    /// We are shutting down.
+    Shutdown,
+    /// The run reached its own limit.
+    RunDeadline,
+    /// `heartbeat kill`.
+    Operator,
+    /// The item went away or became terminal.
+    ItemGone,
+    /// The ledger or its lease was lost.
+    LeaseLost,
+}
+
+impl Outcome {
+    /// The short name used in tables and metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::BadOutput { .. } => "bad_output",
+            Self::AgentError { .. } => "agent_error",
+            Self::ExitCode { .. } => "exit_code",
+            Self::Signal { .. } => "signal",
+            Self::SpawnFailed { .. } => "spawn_failed",
+            Self::InitTimeout => "init_timeout",
+            Self::TimedOut => "timed_out",
+            Self::Stalled => "stalled",
+            Self::Cancelled { .. } => "cancelled",
+            Self::OverBudget => "over_budget",
+            Self::TooManyProcesses => "too_many_processes",
+            Self::TooMuchMemory => "too_much_memory",
+            Self::TooManyReads => "too_many_reads",
+            Self::OutputFlood => "output_flood",
+            Self::Orphaned => "orphaned",
+            Self::ProviderLimit { .. } => "provider_limit",
+            Self::Unkillable => "unkillable",
+        }
+    }
+
+    /// Does another try count against the item?
+    pub const fn retry_class(&self) -> RetryClass {
+        match self {
+            Self::Completed => RetryClass::Done,
+            Self::Cancelled { .. } | Self::ProviderLimit { .. } => RetryClass::DoesNotCount,
+            _ => RetryClass::CountsAsAttempt,
+        }
+    }
+
+    /// Did it do what it was asked to?
+    pub const fn is_success(&self) -> bool {
+        matches!(self, Self::Completed)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadOutput { why }
+            | Self::AgentError { why }
+            | Self::SpawnFailed { why }
+            | Self::Cancelled { why }
+            | Self::ProviderLimit { why } => write!(f, "{} ({why:?})", self.name()),
+            Self::ExitCode { code } => write!(f, "exit code {code}"),
+            Self::Signal { signal } => write!(f, "signal {signal}"),
+            _ => f.write_str(&self.name().replace('_', " ")),
+        }
+    }
+}
+
+/// What a session used, as the agent itself reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Fresh input tokens.
+    pub input_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// Input tokens read from the provider's cache.
+    pub cache_read_tokens: u64,
+    /// Input tokens written to the provider's cache.
+    pub cache_creation_tokens: u64,
+    /// In US dollars.
+    pub cost: Usd,
+}
