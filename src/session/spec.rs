@@ -131,14 +131,8 @@ pub trait Ledger: Send + Sync {
     /// The agent's own process, once it runs.
     fn spawned(&self, session: SessionId, pid: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
 
-    /// Closes the row and keeps its end in the history. Only with zero survivors.
-    fn close(
-        &self,
-        session: SessionId,
-        outcome: Outcome,
-        usage: Usage,
-        survivors: u32,
-    ) -> BoxFuture<'_, Result<(), LedgerError>>;
+    /// Closes the row and keeps its end, with the output, in the history. Only with zero survivors.
+    fn close(&self, session: SessionId, end: SessionEnd) -> BoxFuture<'_, Result<(), LedgerError>>;
 
     /// Every open row, of this life and earlier ones.
     fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>>;

@@ -1,0 +1,146 @@
+//! The fingerprint of what would reach the prompt: stable across runs and platforms.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use crate::config::WatchedField;
+use crate::model::CleanItem;
+
+/// Everything beside the item that changes what an analysis would see.
+#[derive(Debug, Clone, Copy)]
+pub struct FingerprintInputs<'a> {
+    /// Version of the prompts in force.
+    pub prompt_version: &'a str,
+    /// Models as configured, triage and deep.
+    pub models: &'a [&'a str],
+    /// Fields beside the text whose change wakes an item.
+    pub watch: &'a [WatchedField],
+}
+
+/// Hash over title, type and clean texts, the watched fields, the prompts' version and the models.
+/// Each part goes in with its length, so that no two different items can share a byte string.
+pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
+    let mut hash = Sha256::new();
+    let mut part = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
+    };
+    part(inputs.prompt_version);
+    inputs.models.iter().for_each(|model| part(model));
+    part(&item.item.item_type);
+    part(&item.item.title);
+    for field in &item.fields {
+        part(&field.name);
+        part(&field.full);
+    }
+    let mut watched = inputs.watch.to_vec();
+    watched.sort_unstable();
+    watched.dedup();
+    for field in watched {
+        part(&format!("{field:?}"));
+        part(&watched_value(item, field));
+    }
+    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _: std::fmt::Result = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn watched_value(item: &CleanItem, field: WatchedField) -> String {
+    let item = &item.item;
+    let optional = |text: &Option<String>| text.clone().unwrap_or_default();
+    match field {
+        WatchedField::State => item.state.clone(),
+        WatchedField::Priority => item.priority.map(|p| p.to_string()).unwrap_or_default(),
+        WatchedField::Severity => optional(&item.severity),
+        WatchedField::AssignedTo => optional(&item.assigned_to),
+        WatchedField::AreaPath => optional(&item.area_path),
+        WatchedField::IterationPath => optional(&item.iteration_path),
+        WatchedField::Tags => {
+            let mut tags = item.tags.clone();
+            tags.sort_unstable();
+            tags.join("; ")
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::model::{Alarms, CleanField, ItemId, ItemKey, TextStats, WorkItem};
+
+    pub(crate) fn item(id: i64, text: &str) -> CleanItem {
+        let item = WorkItem {
+            key: ItemKey::new("ado", ItemId(id)),
+            id: ItemId(id),
+            rev: 1,
+            item_type: "Bug".into(),
+            title: "Title".into(),
+            state: "Active".into(),
+            changed_at: "2026-11-16T08:00:00Z".parse().unwrap(),
+            created_at: None,
+            priority: Some(2),
+            severity: None,
+            area_path: None,
+            iteration_path: None,
+            assigned_to: None,
+            tags: vec!["a".into()],
+            parent: None,
+            url: String::new(),
+            texts: Vec::new(),
+            comments: Vec::new(),
+        };
+        let field =
+            CleanField { name: "System.Description".into(), full: text.into(), tight: text.into() };
+        let (alarms, stats) = (Alarms::default(), TextStats::default());
+        CleanItem { item, fields: vec![field], alarms, stats }
+    }
+
+    const INPUTS: FingerprintInputs<'_> =
+        FingerprintInputs { prompt_version: "v1", models: &["haiku", "sonnet"], watch: &[] };
+
+    #[test]
+    fn it_is_the_same_on_every_platform_and_for_ever() {
+        assert_eq!(
+            fingerprint(&item(1, "text"), &INPUTS),
+            "79dea57eae97a35ec50c13ddc5079142882809bc373f34408b2d500103c9fdb4"
+        );
+    }
+
+    #[test]
+    fn what_does_not_reach_the_prompt_does_not_matter() {
+        let before = item(1, "text");
+        let mut after = before.clone();
+        after.item.rev = 9;
+        after.item.tags.push("heartbeat".into());
+        after.item.state = "Resolved".into();
+        after.item.priority = Some(1);
+        assert_eq!(fingerprint(&before, &INPUTS), fingerprint(&after, &INPUTS));
+    }
+
+    #[test]
+    fn watched_fields_matter_whatever_their_order() {
+        let before = item(1, "text");
+        let mut after = before.clone();
+        after.item.priority = Some(1);
+        let one = [WatchedField::Priority, WatchedField::Tags];
+        let other = [WatchedField::Tags, WatchedField::Priority];
+        let (one, other) = (
+            FingerprintInputs { watch: &one, ..INPUTS },
+            FingerprintInputs { watch: &other, ..INPUTS },
+        );
+        assert_ne!(fingerprint(&before, &one), fingerprint(&after, &one));
+        assert_eq!(fingerprint(&before, &one), fingerprint(&before, &other));
+    }
+
+    #[test]
+    fn text_moved_from_one_field_to_the_next_is_another_item() {
+        let mut a = item(1, "ab");
+        let mut b = item(1, "a");
+        a.fields.push(CleanField { name: "x".into(), full: "c".into(), tight: String::new() });
+        b.fields.push(CleanField { name: "x".into(), full: "bc".into(), tight: String::new() });
+        assert_ne!(fingerprint(&a, &INPUTS), fingerprint(&b, &INPUTS));
+    }
+}

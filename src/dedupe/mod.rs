@@ -1,0 +1,14 @@
+//! Items × known state → plan. Pure: times and policies come in, decisions with reasons go out.
+//!
+//! An item is work when the fingerprint of what would reach the prompt differs from the one last
+//! *finished*. A tag, a link, our own comment, a cosmetic change of HTML or a restart wakes nobody.
+
+mod decide;
+mod fingerprint;
+mod line;
+mod retry;
+
+pub use decide::{Decided, Known, Seen, Standing, decide};
+pub use fingerprint::{FingerprintInputs, fingerprint};
+pub use line::{Line, Place};
+pub use retry::{RetryPolicy, next_attempt};

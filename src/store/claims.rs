@@ -1,0 +1,148 @@
+//! Claiming work: before a session starts, its item, its attempt and its money are taken in one
+//! transaction, and given back in one if it never started.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::budget::{self, BudgetCaps, BudgetRefusal, Reservation};
+use super::rows::{Ms, to_json};
+use super::{Journal, Sql, StoreError};
+use crate::model::{ItemKey, RunId, SessionId, Stage, Usd};
+
+/// Work to be taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// The session that will do it.
+    pub session: SessionId,
+    /// Of which run.
+    pub run: RunId,
+    /// Triage or deep.
+    pub stage: Stage,
+    /// What it is about: items with the fingerprints they are judged by.
+    pub subject: Vec<(ItemKey, String)>,
+    /// The most it may cost.
+    pub worst_case: Usd,
+    /// The caps it must stay under.
+    pub caps: BudgetCaps,
+}
+
+/// Why a claim was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ClaimRefusal {
+    /// A budget.
+    #[error("{0}")]
+    Budget(#[from] BudgetRefusal),
+    /// The item is no longer pending, or changed meanwhile.
+    #[error("{0} is no longer waiting for analysis")]
+    Taken(ItemKey),
+}
+
+impl Journal {
+    /// Takes the work. A deep claim makes its item `claimed` and counts the attempt, which is
+    /// returned; a triage claim only reserves its money and returns 1.
+    pub async fn claim(&self, claim: Claim) -> Result<Result<u32, ClaimRefusal>, StoreError> {
+        let now = self.clock().now();
+        let day = now.strftime("%F").to_string();
+        self.commit(move |transaction, _| {
+            let attempt = match claim.stage {
+                Stage::Triage => 1,
+                Stage::Deep => match take_item(transaction, &claim)? {
+                    Some(attempt) => attempt,
+                    None => return Ok(Err(ClaimRefusal::Taken(subject_key(&claim)))),
+                },
+            };
+            let reservation = Reservation {
+                session: claim.session,
+                run: claim.run,
+                stage: claim.stage,
+                day: &day,
+                worst_case: claim.worst_case,
+            };
+            if let Err(refusal) = budget::reserve(transaction, &reservation, claim.caps)? {
+                give_back_item(transaction, &claim.subject)?;
+                return Ok(Err(refusal.into()));
+            }
+            transaction.execute(
+                "INSERT INTO sessions (session, run, stage, item, attempt, subject, tier, keeper_pid, started_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, '', 0, ?7)",
+                params![
+                    claim.session,
+                    claim.run,
+                    claim.stage.as_str(),
+                    deep_item(&claim),
+                    attempt,
+                    to_json(&claim.subject)?,
+                    Ms(now)
+                ],
+            )?;
+            if claim.stage == Stage::Deep {
+                record_attempt(transaction, &claim, attempt, Ms(now))?;
+            }
+            Ok(Ok(attempt))
+        })
+        .await
+    }
+
+    /// Gives a claim back whole: nothing was started for it.
+    pub async fn unclaim(&self, claim: Claim) -> Result<(), StoreError> {
+        self.commit(move |transaction, _| {
+            budget::release(transaction, claim.session)?;
+            transaction.execute("DELETE FROM attempts WHERE session = ?1", [claim.session])?;
+            transaction.execute(
+                "DELETE FROM sessions WHERE session = ?1 AND ended_at IS NULL",
+                [claim.session],
+            )?;
+            if claim.stage == Stage::Deep {
+                give_back_item(transaction, &claim.subject)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn subject_key(claim: &Claim) -> ItemKey {
+    claim
+        .subject
+        .first()
+        .map_or_else(|| ItemKey::from_stored(String::new()), |(key, _)| key.clone())
+}
+
+fn deep_item(claim: &Claim) -> Option<ItemKey> {
+    (claim.stage == Stage::Deep).then(|| subject_key(claim))
+}
+
+/// The attempt's number, or none if the item is not ours to take.
+fn take_item(transaction: &Transaction<'_>, claim: &Claim) -> Sql<Option<u32>> {
+    let Some((key, fingerprint)) = claim.subject.first() else { return Ok(None) };
+    transaction
+        .query_row(
+            "UPDATE heartbeat_state SET phase = 'claimed', reason = 'in_flight', attempts = attempts + 1
+             WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending' RETURNING attempts",
+            params![key, fingerprint],
+            |row| row.get(0),
+        )
+        .optional()
+}
+
+fn give_back_item(transaction: &Transaction<'_>, subject: &[(ItemKey, String)]) -> Sql<()> {
+    for (key, _) in subject {
+        transaction.execute(
+            "UPDATE heartbeat_state
+             SET phase = 'pending', reason = 'carried_over', attempts = max(attempts - 1, 0)
+             WHERE key = ?1 AND phase = 'claimed'",
+            [key],
+        )?;
+    }
+    Ok(())
+}
+
+fn record_attempt(transaction: &Transaction<'_>, claim: &Claim, attempt: u32, now: Ms) -> Sql<()> {
+    let Some((key, fingerprint)) = claim.subject.first() else { return Ok(()) };
+    transaction
+        .execute(
+            "INSERT INTO attempts (key, fingerprint, attempt, session, run, claimed_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![key, fingerprint, attempt, claim.session, claim.run, now],
+        )
+        .map(drop)
+}

@@ -1,0 +1,205 @@
+//! The one ordered log of events, and the transactions that carry them.
+//!
+//! [`Journal::emit`] takes an observation and returns at once; a writer stores what has gathered.
+//! [`Journal::commit`] makes a fact durable together with the events that tell it, after whatever
+//! was observed before it. So the order in the log is the order in which things happened, and a
+//! fact is never without its event. Followers and `events.ndjson` see events after the commit.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use rusqlite::{Transaction, params};
+use tokio::sync::{Notify, broadcast};
+
+use super::rows::{Ms, to_json};
+use super::{Sql, Store, StoreError};
+use crate::clock::Clock;
+use crate::event::{Event, Recorded, Sink};
+use crate::model::RunId;
+
+/// Followers that fall further behind than this lose events and are told so.
+const FOLLOWER_LAG: usize = 4096;
+
+/// Orders, stores and publishes events. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    clock: Clock,
+    run: Option<RunId>,
+    /// Observed, not yet stored.
+    pending: Mutex<Vec<(Timestamp, Event)>>,
+    /// Held from the drain of `pending` to the commit, so that two writers cannot swap batches.
+    order: tokio::sync::Mutex<Option<File>>,
+    wake: Notify,
+    followers: broadcast::Sender<Recorded>,
+}
+
+impl Journal {
+    /// A journal whose events belong to `run`, also written to the run's `events.ndjson`.
+    pub fn open(store: Store, clock: Clock, run: Option<RunId>) -> Result<Self, StoreError> {
+        let file = run.map(|run| open_ndjson(store.folder(), run)).transpose()?;
+        let inner = Inner {
+            store,
+            clock,
+            run,
+            pending: Mutex::new(Vec::new()),
+            order: tokio::sync::Mutex::new(file),
+            wake: Notify::new(),
+            followers: broadcast::channel(FOLLOWER_LAG).0,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The state this journal writes to.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// The clock events are stamped with.
+    pub fn clock(&self) -> &Clock {
+        &self.inner.clock
+    }
+
+    /// Events from now on, in order, after they are stored.
+    pub fn follow(&self) -> broadcast::Receiver<Recorded> {
+        self.inner.followers.subscribe()
+    }
+
+    /// One fact and its events in one transaction, after everything observed before.
+    pub async fn commit<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>, &mut Vec<Event>) -> Sql<T> + Send + 'static,
+    {
+        let mut file = self.inner.order.lock().await;
+        let observed = std::mem::take(&mut *self.pending());
+        let (run, now) = (self.inner.run, self.inner.clock.now());
+        let kept = observed.clone();
+        let stored = self
+            .inner
+            .store
+            .transact(move |transaction| {
+                let mut told = Vec::new();
+                let value = work(transaction, &mut told)?;
+                let told = told.into_iter().map(|event| (now, event));
+                let recorded = observed
+                    .into_iter()
+                    .chain(told)
+                    .map(|(at, event)| append(transaction, run, at, event))
+                    .collect::<Sql<Vec<_>>>()?;
+                Ok((value, recorded))
+            })
+            .await;
+        let (value, recorded) = match stored {
+            Ok(stored) => stored,
+            Err(error) => {
+                // The observations are not lost with the fact that failed.
+                self.pending().splice(0..0, kept);
+                return Err(error);
+            }
+        };
+        publish(file.as_mut(), &recorded);
+        for event in recorded {
+            // Nobody following is no error.
+            drop(self.inner.followers.send(event));
+        }
+        Ok(value)
+    }
+
+    /// Stores what was observed so far.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        if self.pending().is_empty() {
+            return Ok(());
+        }
+        self.commit(|_, _| Ok(())).await
+    }
+
+    /// Stores observations as they come; run beside the work and dropped with it.
+    pub async fn keep_writing(&self) {
+        loop {
+            self.inner.wake.notified().await;
+            if let Err(error) = self.flush().await {
+                tracing::error!(%error, "events could not be stored; they are kept and tried again");
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                self.inner.wake.notify_one();
+            }
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Vec<(Timestamp, Event)>> {
+        self.inner.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Journal {
+    fn emit(&self, event: Event) {
+        let now = self.inner.clock.now();
+        self.pending().push((now, event));
+        self.inner.wake.notify_one();
+    }
+}
+
+fn append(
+    transaction: &Transaction<'_>,
+    run: Option<RunId>,
+    at: Timestamp,
+    event: Event,
+) -> Sql<Recorded> {
+    let body = to_json(&event)?;
+    let name = event_name(&body);
+    transaction
+        .prepare_cached(
+            "INSERT INTO events (at, run, event, session, item, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![Ms(at), run, name, event.session(), event.item(), body])?;
+    Ok(Recorded { seq: transaction.last_insert_rowid(), at, run, event })
+}
+
+/// The tag is the first key of the JSON that serde writes for [`Event`].
+fn event_name(body: &str) -> String {
+    serde_json::from_str::<serde_json::Value>(body)
+        .ok()
+        .and_then(|value| value.get("event")?.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// Folder of what a run leaves in files.
+pub fn run_folder(state: &Path, run: RunId) -> PathBuf {
+    state.join("runs").join(run.to_string())
+}
+
+fn open_ndjson(state: &Path, run: RunId) -> Result<File, StoreError> {
+    let folder = run_folder(state, run);
+    let open = || -> io::Result<File> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join("events.ndjson"))
+    };
+    open().map_err(|source| StoreError::Folder {
+        path: folder.clone(),
+        source,
+        hint: "Check that the state folder and the disk can be written",
+    })
+}
+
+/// The file is a copy for readers; the database is the truth, so a failed write is only told.
+fn publish(file: Option<&mut File>, recorded: &[Recorded]) {
+    let Some(file) = file else { return };
+    let mut lines = Vec::new();
+    for event in recorded {
+        if serde_json::to_writer(&mut lines, event).is_ok() {
+            lines.push(b'\n');
+        }
+    }
+    if let Err(error) = file.write_all(&lines) {
+        tracing::warn!(%error, "events.ndjson could not be written; the database has every event");
+    }
+}

@@ -1,0 +1,175 @@
+//! `heartbeat_active_sessions`: the durable rows behind every live session.
+
+use std::path::PathBuf;
+
+use rusqlite::{Row, Transaction, params};
+
+use super::rows::{Ms, from_word, to_json};
+use super::{Journal, Sql, StoreError, budget};
+use crate::fetch::BoxFuture;
+use crate::model::{FailureKind, Outcome, SessionId, Usage};
+use crate::session::{Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd};
+
+impl Ledger for Journal {
+    fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let registered = self.commit(move |transaction, _| {
+                let live: u32 = transaction.query_row(
+                    "SELECT count(*) FROM heartbeat_active_sessions",
+                    [],
+                    |row| row.get(0),
+                )?;
+                if live >= max_live {
+                    return Ok(Err(LedgerError::Full { live, max: max_live }));
+                }
+                insert_active(transaction, &row)?;
+                Ok(Ok(()))
+            });
+            registered.await.map_err(ledger_error)?
+        })
+    }
+
+    fn spawned(&self, session: SessionId, pid: u32) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            self.commit(move |transaction, _| {
+                transaction.execute(
+                    "UPDATE heartbeat_active_sessions SET agent_pid = ?2 WHERE session = ?1",
+                    params![session, pid],
+                )?;
+                Ok(())
+            })
+            .await
+            .map_err(ledger_error)
+        })
+    }
+
+    fn close(&self, session: SessionId, end: SessionEnd) -> BoxFuture<'_, Result<(), LedgerError>> {
+        let now = Ms(self.clock().now());
+        Box::pin(async move {
+            self.commit(move |transaction, _| {
+                transaction.execute(
+                    "DELETE FROM heartbeat_active_sessions WHERE session = ?1",
+                    [session],
+                )?;
+                let output = end.output.as_ref().map(ToString::to_string);
+                transaction.execute(
+                    "UPDATE sessions SET ended_at = ?2, outcome = ?3, output = ?4, usage = ?5,
+                         survivors = ?6 WHERE session = ?1 AND ended_at IS NULL",
+                    params![
+                        session,
+                        now,
+                        to_json(&end.outcome)?,
+                        output,
+                        to_json(&end.usage)?,
+                        end.survivors
+                    ],
+                )?;
+                settle(transaction, session, &end.outcome, &end.usage)
+            })
+            .await
+            .map_err(ledger_error)
+        })
+    }
+
+    fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>> {
+        Box::pin(async move {
+            self.store()
+                .read(|connection| {
+                    connection
+                        .prepare("SELECT * FROM heartbeat_active_sessions ORDER BY started_at")?
+                        .query_map([], ledger_row)?
+                        .collect()
+                })
+                .await
+                .map_err(ledger_error)
+        })
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
+fn ledger_error(error: StoreError) -> LedgerError {
+    LedgerError::Store(error.to_string())
+}
+
+fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
+    transaction.execute(
+        "INSERT INTO heartbeat_active_sessions
+             (session, run, stage, item, attempt, keeper_pid, keeper_start_time,
+              keeper_pidfd_inode, boot_id, tier, cgroup, scratch, started_at, deadline_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        params![
+            row.session,
+            row.run,
+            row.stage.as_str(),
+            row.item,
+            row.attempt,
+            row.keeper.pid,
+            bits(row.keeper.start_time),
+            row.keeper.pidfd_inode.map(bits),
+            row.keeper.boot_id,
+            row.tier,
+            row.cgroup.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            row.scratch.to_string_lossy(),
+            Ms(row.started_at),
+            Ms(row.deadline_at),
+        ],
+    )?;
+    transaction
+        .execute(
+            "UPDATE sessions SET tier = ?2, keeper_pid = ?3, started_at = ?4 WHERE session = ?1",
+            params![row.session, row.tier, row.keeper.pid, Ms(row.started_at)],
+        )
+        .map(drop)
+}
+
+fn ledger_row(row: &Row<'_>) -> Sql<LedgerRow> {
+    Ok(LedgerRow {
+        session: row.get("session")?,
+        run: row.get("run")?,
+        stage: from_word(row, "stage")?,
+        item: row.get("item")?,
+        attempt: row.get("attempt")?,
+        keeper: ProcessIdentity {
+            pid: row.get("keeper_pid")?,
+            start_time: unbits(row.get("keeper_start_time")?),
+            pidfd_inode: row.get::<_, Option<i64>>("keeper_pidfd_inode")?.map(unbits),
+            boot_id: row.get("boot_id")?,
+        },
+        tier: row.get("tier")?,
+        cgroup: row.get::<_, Option<String>>("cgroup")?.map(PathBuf::from),
+        scratch: PathBuf::from(row.get::<_, String>("scratch")?),
+        started_at: row.get::<_, Ms>("started_at")?.0,
+        deadline_at: row.get::<_, Ms>("deadline_at")?.0,
+    })
+}
+
+/// SQLite has no unsigned 64-bit column; the bits are what is compared.
+const fn bits(value: u64) -> i64 {
+    value.cast_signed()
+}
+
+const fn unbits(value: i64) -> u64 {
+    value.cast_unsigned()
+}
+
+/// A session that never reached the provider cost nothing; one that did and never told its cost
+/// counts with its worst case, so that the account is never below the truth.
+fn settle(
+    transaction: &Transaction<'_>,
+    session: SessionId,
+    outcome: &Outcome,
+    usage: &Usage,
+) -> Sql<()> {
+    let told = outcome.is_success() || usage.cost > crate::model::Usd::ZERO;
+    let never_asked = matches!(
+        outcome,
+        Outcome::SpawnFailed { .. }
+            | Outcome::BadOutput { why: FailureKind::NoJson | FailureKind::NotSent }
+            | Outcome::ProviderLimit { .. }
+    );
+    if told || never_asked {
+        budget::settle(transaction, session, usage.cost)
+    } else {
+        budget::settle_at_worst(transaction, session)
+    }
+}

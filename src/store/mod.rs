@@ -1,0 +1,265 @@
+//! The state: one SQLite database in a private folder, and the lock beside it.
+//!
+//! One connection behind a mutex, used through `spawn_blocking`: the async side never waits on a
+//! disk, and paused-clock tests stay true. Every fact is one transaction, and the events that tell
+//! it are written in the same one (see [`Journal`]).
+
+mod budget;
+mod claims;
+mod dry;
+mod items;
+mod journal;
+mod ledger;
+mod lock;
+mod migrate;
+mod results;
+mod rows;
+mod runs;
+mod views;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+pub use budget::{BudgetCaps, BudgetRefusal, Spending};
+pub use claims::{Claim, ClaimRefusal};
+pub use dry::scratch_copy;
+pub use items::{KnownItem, PageRecord, Phase, Planned};
+pub use journal::Journal;
+pub use lock::{Holder, HolderHealth, LockError, RunLock};
+pub use migrate::{SCHEMA_VERSION, migrate};
+pub use results::{DeepResult, TriageResult, UnappliedSession};
+pub use runs::{RunRow, TickRow};
+pub use views::{ActiveSession, FindingRow, ItemRow, SessionRow};
+
+/// Name of the database in the state folder.
+pub const DATABASE: &str = "heartbeat.db";
+
+/// Why the state cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder or a file in it.
+    #[error("the state folder {path} cannot be used: {source}. {hint}")]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Written by a newer heartbeat.
+    #[error(
+        "the state in {path} has schema version {found}, this heartbeat knows {known}. It was \
+         written by a newer heartbeat and is left untouched: upgrade this one, or use another \
+         folder with --state-dir"
+    )]
+    Newer {
+        /// Which database.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// Damaged, or not a database.
+    #[error(
+        "the state in {path} is damaged ({detail}) and is left untouched. Save what is left with \
+         `sqlite3 {path} .recover > heartbeat.sql`, then restore a backup or move the file away to \
+         begin anew (items will be analysed again)"
+    )]
+    Corrupt {
+        /// Which database.
+        path: PathBuf,
+        /// SQLite's word.
+        detail: String,
+    },
+    /// The disk is full.
+    #[error(
+        "the state in {path} cannot be written: the disk is full. Nothing already stored is lost; \
+         free some space and run again"
+    )]
+    Full {
+        /// Which database.
+        path: PathBuf,
+    },
+    /// Anything else SQLite says.
+    #[error("the state in {path} failed: {source}")]
+    Sqlite {
+        /// Which database.
+        path: PathBuf,
+        /// SQLite's word.
+        source: rusqlite::Error,
+    },
+    /// A stored value that cannot be read back.
+    #[error("the state holds a value that cannot be read: {0}")]
+    Unreadable(String),
+    /// The thread that talks to the database is gone.
+    #[error("the state's worker stopped: {0}")]
+    Worker(String),
+}
+
+/// The state. Cheap to clone; all clones share one connection.
+#[derive(Debug, Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    database: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+/// What a unit of work on the database gives back, before it is known which database it was.
+pub(crate) type Sql<T> = Result<T, rusqlite::Error>;
+
+impl Store {
+    /// Opens the state in `folder`, creating and migrating it as needed.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        create_private_folder(folder)?;
+        let database = folder.join(DATABASE);
+        create_private_file(&database)?;
+        let mut connection = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        migrate(&mut connection, &database)?;
+        Ok(Self::over(folder, database, connection))
+    }
+
+    /// Opens an existing state for reading only; nothing is created.
+    pub fn open_for_reading(folder: &Path) -> Result<Option<Self>, StoreError> {
+        let database = folder.join(DATABASE);
+        if !database.exists() {
+            return Ok(None);
+        }
+        let connection = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.pragma_update(None, "query_only", true).map_err(|e| explain(&database, e))?;
+        migrate::refuse_other_versions(&connection, &database)?;
+        Ok(Some(Self::over(folder, database, connection)))
+    }
+
+    fn over(folder: &Path, database: PathBuf, connection: Connection) -> Self {
+        let inner = Inner { folder: folder.into(), database, connection: Mutex::new(connection) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The folder everything lives in.
+    pub fn folder(&self) -> &Path {
+        &self.inner.folder
+    }
+
+    /// One transaction: all of it happens, or nothing.
+    pub(crate) async fn transact<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> Sql<T> + Send + 'static,
+    {
+        self.blocking(move |connection| {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        })
+        .await
+    }
+
+    /// Reads without writing.
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Sql<T> + Send + 'static,
+    {
+        self.blocking(move |connection| work(connection)).await
+    }
+
+    async fn blocking<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> Sql<T> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.inner);
+        tokio::task::spawn_blocking(move || {
+            let mut connection = inner.connection();
+            work(&mut connection).map_err(|e| explain(&inner.database, e))
+        })
+        .await
+        .map_err(|e| StoreError::Worker(e.to_string()))?
+    }
+}
+
+impl Inner {
+    /// A panic inside a transaction rolled it back, so the connection is good to go on with.
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn connect(database: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(database, flags).map_err(|e| explain(database, e))?;
+    let prepare = || -> Sql<()> {
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // A damaged header shows here, before anything is written.
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+    };
+    prepare().map_err(|e| explain(database, e))?;
+    Ok(connection)
+}
+
+fn create_private_folder(folder: &Path) -> Result<(), StoreError> {
+    let fail = |source, hint| StoreError::Folder { path: folder.into(), source, hint };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| {
+        fail(e, "Choose a folder that can be written, with --state-dir or [state] dir")
+    })?;
+    let mode =
+        fs::metadata(folder).map_err(|e| fail(e, "Check its permissions"))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|e| {
+            fail(e, "It is open to others and not ours to close: run chmod 700 on it")
+        })?;
+    }
+    Ok(())
+}
+
+/// SQLite gives its side files the mode of the database, so creating that one privately is enough.
+fn create_private_file(path: &Path) -> Result<(), StoreError> {
+    fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop).map_err(
+        |source| StoreError::Folder {
+            path: path.into(),
+            source,
+            hint: "Check that the folder and the disk can be written",
+        },
+    )
+}
+
+/// Turns SQLite's word into one that says what to do.
+fn explain(database: &Path, error: rusqlite::Error) -> StoreError {
+    let path = database.to_path_buf();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Corrupt { path, detail: error.to_string() }
+        }
+        Some(ErrorCode::DiskFull) => StoreError::Full { path },
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreError::Folder {
+                path,
+                source: io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()),
+                hint: "Check that the folder can be written by this user",
+            }
+        }
+        _ => StoreError::Sqlite { path, source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests;

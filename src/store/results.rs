@@ -1,0 +1,294 @@
+//! What a finished session makes of its items: result and state in one transaction.
+//!
+//! A session's output is kept in `sessions` from the moment its row is closed. `applied` tells
+//! whether it is part of `heartbeat_state` yet, so a crash in between costs nothing: the next run
+//! applies what was paid for.
+
+use jiff::Timestamp;
+use rusqlite::{Row, Transaction, params};
+use serde_json::Value;
+
+use super::rows::{Ms, from_json, from_optional_json, from_word, to_json, to_word};
+use super::{Journal, Sql, Store, StoreError, budget};
+use crate::event::{Event, Reason};
+use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
+
+/// What triage means for one item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TriageResult {
+    /// Which.
+    pub key: ItemKey,
+    /// The fingerprint it was judged by.
+    pub fingerprint: String,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// False: the stated default.
+    pub from_model: bool,
+    /// Left to a person instead, for this reason.
+    pub park: Option<Reason>,
+}
+
+/// What a deep session means for its item.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DeepResult {
+    /// Validated.
+    Finished(Box<Finding>),
+    /// Failed; it is tried again, not before this time.
+    TryAgain(Outcome, Timestamp),
+    /// Failed for the last time.
+    GiveUp(Outcome),
+    /// Ended for a reason that is not the item's: back in line, the attempt does not count.
+    NotItsFault(Outcome, Reason),
+}
+
+/// A session that ended before its result became part of the state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnappliedSession {
+    /// Which.
+    pub session: SessionId,
+    /// Triage or deep.
+    pub stage: Stage,
+    /// Items with the fingerprints they were judged by.
+    pub subject: Vec<(ItemKey, String)>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it returned.
+    pub output: Option<Value>,
+    /// Which try it was.
+    pub attempt: u32,
+    /// Used.
+    pub usage: Usage,
+}
+
+impl Store {
+    /// Sessions whose result is not part of the state yet.
+    pub async fn unapplied(&self) -> Result<Vec<UnappliedSession>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare(
+                    "SELECT * FROM sessions WHERE applied = 0 AND ended_at IS NOT NULL
+                     ORDER BY started_at",
+                )?
+                .query_map([], unapplied_session)?
+                .collect()
+        })
+        .await
+    }
+}
+
+impl Journal {
+    /// Stores the verdicts of one triage session: items that need no deep analysis are finished
+    /// here, the others keep their verdict for when their turn comes.
+    pub async fn apply_triage(
+        &self,
+        session: Option<SessionId>,
+        results: Vec<TriageResult>,
+    ) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.commit(move |transaction, told| {
+            for result in &results {
+                apply_verdict(transaction, result, now, told)?;
+            }
+            session.map_or(Ok(()), |session| mark_applied(transaction, session))
+        })
+        .await
+    }
+
+    /// Stores what a deep session left: finding or failure, the item's state, the attempt's end.
+    pub async fn apply_deep(
+        &self,
+        session: SessionId,
+        run: RunId,
+        key: ItemKey,
+        fingerprint: String,
+        result: DeepResult,
+    ) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        self.commit(move |transaction, told| {
+            let subject = Subject { session, run, key: &key, fingerprint: &fingerprint, now };
+            let outcome = match &result {
+                DeepResult::Finished(finding) => {
+                    told.push(finish(transaction, &subject, finding)?);
+                    &Outcome::Completed
+                }
+                DeepResult::TryAgain(outcome, next) => {
+                    told.push(wait(transaction, &subject, outcome, *next)?);
+                    outcome
+                }
+                DeepResult::GiveUp(outcome) => {
+                    let reason = Reason::AttemptsExhausted;
+                    told.push(park(transaction, &subject, reason)?);
+                    outcome
+                }
+                DeepResult::NotItsFault(outcome, reason) => {
+                    told.push(give_back(transaction, &subject, *reason)?);
+                    outcome
+                }
+            };
+            transaction.execute(
+                "UPDATE attempts SET ended_at = ?2, outcome = ?3 WHERE session = ?1",
+                params![session, Ms(now), to_json(outcome)?],
+            )?;
+            mark_applied(transaction, session)
+        })
+        .await
+    }
+
+    /// Claims whose session never got a row: nothing was started, so everything is given back.
+    /// Only for whoever holds the run lock.
+    pub async fn release_unregistered(&self) -> Result<usize, StoreError> {
+        self.commit(|transaction, _| {
+            let lost = "SELECT session FROM sessions WHERE ended_at IS NULL
+                        AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
+            transaction.execute(
+                &format!(
+                    "UPDATE heartbeat_state
+                     SET phase = 'pending', reason = 'carried_over', attempts = max(attempts - 1, 0)
+                     WHERE phase = 'claimed'
+                       AND key IN (SELECT item FROM sessions WHERE session IN ({lost}))"
+                ),
+                [],
+            )?;
+            for table in ["attempts", "budget"] {
+                transaction
+                    .execute(&format!("DELETE FROM {table} WHERE session IN ({lost})"), [])?;
+            }
+            transaction.execute(&format!("DELETE FROM sessions WHERE session IN ({lost})"), [])
+        })
+        .await
+    }
+}
+
+struct Subject<'a> {
+    session: SessionId,
+    run: RunId,
+    key: &'a ItemKey,
+    fingerprint: &'a str,
+    now: Timestamp,
+}
+
+fn unapplied_session(row: &Row<'_>) -> Sql<UnappliedSession> {
+    Ok(UnappliedSession {
+        session: row.get("session")?,
+        stage: from_word(row, "stage")?,
+        subject: from_json(row, "subject")?,
+        outcome: from_json(row, "outcome")?,
+        output: from_optional_json(row, "output")?,
+        attempt: row.get("attempt")?,
+        usage: from_optional_json(row, "usage")?.unwrap_or_default(),
+    })
+}
+
+fn apply_verdict(
+    transaction: &Transaction<'_>,
+    result: &TriageResult,
+    now: Timestamp,
+    told: &mut Vec<Event>,
+) -> Sql<()> {
+    let deep = result.verdict.needs_deep_analysis && result.park.is_none();
+    let (phase, reason) = match result.park {
+        Some(reason) => ("parked", reason),
+        None if deep => ("pending", Reason::CarriedOver),
+        None => ("done", Reason::NotNeeded),
+    };
+    let changed = transaction
+        .prepare_cached(
+            "UPDATE heartbeat_state SET verdict = ?3, phase = ?4, reason = ?5,
+                 processed_fingerprint = CASE ?4 WHEN 'done' THEN ?2 ELSE processed_fingerprint END,
+                 last_processed = CASE ?4 WHEN 'done' THEN ?6 ELSE last_processed END,
+                 deferrals = CASE ?4 WHEN 'pending' THEN deferrals ELSE 0 END
+             WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending'",
+        )?
+        .execute(params![
+            result.key,
+            result.fingerprint,
+            to_json(&result.verdict)?,
+            phase,
+            to_word(&reason)?,
+            Ms(now)
+        ])?;
+    if changed == 0 {
+        return Ok(());
+    }
+    told.push(Event::ItemTriaged {
+        item: result.key.clone(),
+        complexity: result.verdict.complexity,
+        deep,
+        from_model: result.from_model,
+        reason: result.verdict.reason.clone(),
+    });
+    match phase {
+        "done" => told.push(Event::ItemSettled { item: result.key.clone() }),
+        "parked" => told.push(Event::ItemParked { item: result.key.clone(), reason }),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn mark_applied(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
+    transaction.execute("UPDATE sessions SET applied = 1 WHERE session = ?1", [session]).map(drop)
+}
+
+fn finish(transaction: &Transaction<'_>, subject: &Subject<'_>, finding: &Finding) -> Sql<Event> {
+    transaction.execute(
+        "INSERT INTO findings (key, revision, fingerprint, session, run, created_at, verdict, finding)
+         SELECT key, revision, ?2, ?3, ?4, ?5, verdict, ?6 FROM heartbeat_state WHERE key = ?1",
+        params![
+            subject.key,
+            subject.fingerprint,
+            subject.session,
+            subject.run,
+            Ms(subject.now),
+            to_json(finding)?
+        ],
+    )?;
+    transaction.execute(
+        "UPDATE heartbeat_state
+         SET phase = CASE WHEN fingerprint = ?2 THEN 'done' ELSE 'pending' END,
+             reason = 'same_fingerprint', processed_fingerprint = ?2, last_processed = ?3,
+             next_attempt = NULL, deferrals = 0
+         WHERE key = ?1",
+        params![subject.key, subject.fingerprint, Ms(subject.now)],
+    )?;
+    Ok(Event::FindingStored { item: subject.key.clone(), session: subject.session })
+}
+
+fn wait(
+    transaction: &Transaction<'_>,
+    subject: &Subject<'_>,
+    outcome: &Outcome,
+    next: Timestamp,
+) -> Sql<Event> {
+    let attempts = transaction.query_row(
+        "UPDATE heartbeat_state SET phase = 'waiting', reason = 'backoff', next_attempt = ?2
+         WHERE key = ?1 RETURNING attempts",
+        params![subject.key, Ms(next)],
+        |row| row.get(0),
+    )?;
+    let (item, outcome) = (subject.key.clone(), outcome.clone());
+    Ok(Event::ItemWaiting { item, attempts, next_attempt: next, outcome })
+}
+
+fn park(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reason) -> Sql<Event> {
+    transaction.execute(
+        "UPDATE heartbeat_state SET phase = 'parked', reason = ?2, next_attempt = NULL WHERE key = ?1",
+        params![subject.key, to_word(&reason)?],
+    )?;
+    Ok(Event::ItemParked { item: subject.key.clone(), reason })
+}
+
+fn give_back(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reason) -> Sql<Event> {
+    transaction.execute(
+        "UPDATE heartbeat_state
+         SET phase = 'pending', reason = ?2, attempts = max(attempts - 1, 0), deferrals = deferrals + 1
+         WHERE key = ?1",
+        params![subject.key, to_word(&reason)?],
+    )?;
+    // Its money is settled with the session's row; only the attempt is taken back.
+    transaction.execute(
+        "DELETE FROM attempts WHERE session = ?1 AND ended_at IS NULL",
+        [subject.session],
+    )?;
+    budget::settle_at_worst(transaction, subject.session)?;
+    Ok(Event::ItemDeferred { item: subject.key.clone(), reason })
+}

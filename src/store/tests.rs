@@ -1,0 +1,375 @@
+//! The state on real SQLite files.
+
+use std::os::unix::fs::PermissionsExt;
+
+use uuid::Uuid;
+
+use super::*;
+use crate::clock::Clock;
+use crate::event::{Decision, Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
+use crate::model::{
+    Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, Risk, RunId, SessionId,
+    Stage, Usage, Usd, Verdict,
+};
+use crate::session::{Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd};
+
+struct State {
+    folder: tempfile::TempDir,
+    journal: Journal,
+    run: RunId,
+}
+
+async fn state() -> State {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Clock::manual("2026-11-16T08:00:00Z".parse().unwrap());
+    let run = RunId(Uuid::now_v7());
+    let store = Store::open(&folder.path().join("state")).unwrap();
+    let journal = Journal::open(store, clock, Some(run)).unwrap();
+    journal.begin_run(run, Trigger::Manual, 3).await.unwrap();
+    State { folder, journal, run }
+}
+
+fn key(id: i64) -> ItemKey {
+    ItemKey::new("ado", ItemId(id))
+}
+
+fn planned(id: i64, fingerprint: &str, decision: Decision) -> Planned {
+    Planned {
+        key: key(id),
+        id: ItemId(id),
+        title: format!("Item {id}"),
+        item_type: "Bug".into(),
+        url: String::new(),
+        priority: Some(2),
+        revision: 1,
+        changed_at: "2026-11-16T07:00:00Z".parse().unwrap(),
+        fingerprint: fingerprint.into(),
+        decision,
+        reason: Reason::FirstSeen,
+    }
+}
+
+fn page(planned: Vec<Planned>) -> PageRecord {
+    PageRecord { planned, ..PageRecord::default() }
+}
+
+fn verdict(id: i64, deep: bool) -> Verdict {
+    Verdict {
+        id: ItemId(id),
+        complexity: Complexity::Simple,
+        needs_deep_analysis: deep,
+        modules: Vec::new(),
+        reason: "because".into(),
+        related: Vec::new(),
+    }
+}
+
+fn finding() -> Finding {
+    Finding {
+        summary: "s".into(),
+        likely_causes: Vec::new(),
+        files: Vec::new(),
+        suggested_change: "c".into(),
+        risk: Risk::Low,
+        effort: Effort::Small,
+        confidence: Confidence::High,
+        open_questions: Vec::new(),
+    }
+}
+
+fn caps(run: f64, day: f64) -> BudgetCaps {
+    BudgetCaps { per_run: Usd::from_dollars(run), per_day: Usd::from_dollars(day) }
+}
+
+fn claim(state: &State, id: i64, caps: BudgetCaps) -> Claim {
+    Claim {
+        session: SessionId(Uuid::now_v7()),
+        run: state.run,
+        stage: Stage::Deep,
+        subject: vec![(key(id), "f1".into())],
+        worst_case: Usd::from_dollars(0.5),
+        caps,
+    }
+}
+
+fn ledger_row(claim: &Claim) -> LedgerRow {
+    LedgerRow {
+        session: claim.session,
+        run: claim.run,
+        stage: claim.stage,
+        item: Some(claim.subject[0].0.clone()),
+        attempt: 1,
+        keeper: ProcessIdentity {
+            pid: 1,
+            start_time: u64::MAX,
+            pidfd_inode: Some(3),
+            boot_id: "b".into(),
+        },
+        tier: "subreaper".into(),
+        cgroup: None,
+        scratch: "/nowhere".into(),
+        started_at: "2026-11-16T08:00:00Z".parse().unwrap(),
+        deadline_at: "2026-11-16T08:10:00Z".parse().unwrap(),
+    }
+}
+
+fn ended(outcome: Outcome, cost: f64) -> SessionEnd {
+    SessionEnd {
+        outcome,
+        output: Some(serde_json::json!({"answer": 1})),
+        usage: Usage { cost: Usd::from_dollars(cost), ..Usage::default() },
+        suspended_until: None,
+        duration: Duration::from_secs(1),
+        reads: 0,
+        swept: 0,
+        survivors: 0,
+        stderr_tail: String::new(),
+    }
+}
+
+#[tokio::test]
+async fn folder_and_files_are_private() {
+    let state = state().await;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = state.folder.path().join("state");
+    assert_eq!(mode(&folder), 0o700);
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path), expected, "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_newer_database_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Store::open(folder.path()).unwrap());
+    let database = folder.path().join(DATABASE);
+    let connection = Connection::open(&database).unwrap();
+    connection.pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(connection);
+    let before = fs::read(&database).unwrap();
+    let error = Store::open(folder.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Newer { .. }), "{error}");
+    assert_eq!(fs::read(&database).unwrap(), before);
+}
+
+#[tokio::test]
+async fn rubbish_is_told_as_damage_and_never_emptied() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join(DATABASE);
+    fs::write(&database, vec![7_u8; 8192]).unwrap();
+    let error = Store::open(folder.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert_eq!(fs::read(&database).unwrap(), vec![7_u8; 8192]);
+}
+
+#[tokio::test]
+async fn a_fact_and_its_events_come_together_and_in_order() {
+    let state = state().await;
+    state.journal.emit(Event::FetchStarted);
+    state.journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    state.journal.emit(Event::ConfigReloaded);
+    state.journal.flush().await.unwrap();
+    let events = state.journal.store().events_in(state.run).await.unwrap();
+    let names: Vec<_> = events.iter().map(|e| std::mem::discriminant(&e.event)).collect();
+    assert_eq!(names.len(), 4);
+    assert_eq!(names[1], std::mem::discriminant(&Event::FetchStarted));
+    assert!(matches!(events[2].event, Event::ItemDecided { .. }));
+    assert_eq!(events.iter().map(|e| e.seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    let folder = journal::run_folder(&state.folder.path().join("state"), state.run);
+    let lines = fs::read_to_string(folder.join("events.ndjson")).unwrap();
+    let copied: Vec<crate::event::Recorded> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(copied, events);
+}
+
+#[tokio::test]
+async fn a_deep_item_goes_from_pending_to_done_once() {
+    let state = state().await;
+    let (journal, store) = (&state.journal, state.journal.store());
+    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    let verdict = TriageResult {
+        key: key(1),
+        fingerprint: "f1".into(),
+        verdict: verdict(1, true),
+        from_model: true,
+        park: None,
+    };
+    journal.apply_triage(None, vec![verdict]).await.unwrap();
+    let first = claim(&state, 1, caps(5.0, 20.0));
+    assert_eq!(journal.claim(first.clone()).await.unwrap(), Ok(1));
+    let second = claim(&state, 1, caps(5.0, 20.0));
+    assert_eq!(journal.claim(second).await.unwrap(), Err(ClaimRefusal::Taken(key(1))));
+    journal.register(ledger_row(&first), 3).await.unwrap();
+    assert_eq!(journal.open_rows().await.unwrap(), [ledger_row(&first)]);
+    journal.close(first.session, ended(Outcome::Completed, 0.1)).await.unwrap();
+    let unapplied = store.unapplied().await.unwrap();
+    assert_eq!(unapplied.len(), 1, "a crash here would lose nothing");
+    assert_eq!(unapplied[0].output, Some(serde_json::json!({"answer": 1})));
+    let result = DeepResult::Finished(Box::new(finding()));
+    journal.apply_deep(first.session, state.run, key(1), "f1".into(), result).await.unwrap();
+    assert!(store.unapplied().await.unwrap().is_empty());
+    let item = store.item(key(1)).await.unwrap().unwrap();
+    assert_eq!((item.phase, item.attempts), (Phase::Done, 1));
+    assert_eq!(store.findings_of(key(1)).await.unwrap().len(), 1);
+    assert_eq!(store.spending_in(state.run).await.unwrap().spent, Usd::from_dollars(0.1));
+}
+
+#[tokio::test]
+async fn the_ledger_refuses_one_more_than_allowed() {
+    let state = state().await;
+    let claims: Vec<_> = (1..=3).map(|id| claim(&state, id, caps(9.0, 9.0))).collect();
+    for claim in &claims[..2] {
+        state.journal.register(ledger_row(claim), 2).await.unwrap();
+    }
+    let refused = state.journal.register(ledger_row(&claims[2]), 2).await.unwrap_err();
+    assert!(matches!(refused, LedgerError::Full { live: 2, max: 2 }));
+    assert_eq!(state.journal.open_rows().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_budget_counts_worst_cases_until_the_real_cost_is_known() {
+    let state = state().await;
+    let journal = &state.journal;
+    let items = (1..=4).map(|id| planned(id, "f1", Decision::New)).collect();
+    journal.record_page("ado", page(items)).await.unwrap();
+    let caps = caps(1.0, 20.0);
+    let claims: Vec<_> = (1..=4).map(|id| claim(&state, id, caps)).collect();
+    assert_eq!(journal.claim(claims[0].clone()).await.unwrap(), Ok(1));
+    assert_eq!(journal.claim(claims[1].clone()).await.unwrap(), Ok(1));
+    let refusal = journal.claim(claims[2].clone()).await.unwrap().unwrap_err();
+    assert!(
+        matches!(refusal, ClaimRefusal::Budget(BudgetRefusal { window: "run", .. })),
+        "{refusal}"
+    );
+    let left = journal.store().item(key(3)).await.unwrap().unwrap();
+    assert_eq!((left.phase, left.attempts), (Phase::Pending, 0), "a refused claim takes nothing");
+    journal.register(ledger_row(&claims[0]), 3).await.unwrap();
+    journal.close(claims[0].session, ended(Outcome::Completed, 0.01)).await.unwrap();
+    assert_eq!(
+        journal.claim(claims[2].clone()).await.unwrap().unwrap_err().to_string(),
+        "$0.50 more would pass the budget $1.00 per run ($0.51 spent or reserved)"
+    );
+    journal.unclaim(claims[1].clone()).await.unwrap();
+    assert_eq!(journal.claim(claims[2].clone()).await.unwrap(), Ok(1));
+}
+
+#[tokio::test]
+async fn a_session_that_never_told_its_cost_counts_at_its_worst() {
+    let state = state().await;
+    let journal = &state.journal;
+    let items = vec![planned(1, "f1", Decision::New), planned(2, "f1", Decision::New)];
+    journal.record_page("ado", page(items)).await.unwrap();
+    for (id, outcome, cost) in [
+        (1, Outcome::TimedOut, 0.5),
+        (2, Outcome::SpawnFailed { why: crate::model::FailureKind::NotFound }, 0.0),
+    ] {
+        let claim = claim(&state, id, caps(5.0, 5.0));
+        let before = journal.store().spending_in(state.run).await.unwrap().spent;
+        journal.claim(claim.clone()).await.unwrap().unwrap();
+        journal.register(ledger_row(&claim), 3).await.unwrap();
+        journal.close(claim.session, ended(outcome, 0.0)).await.unwrap();
+        let after = journal.store().spending_in(state.run).await.unwrap();
+        assert_eq!(after.spent - before, Usd::from_dollars(cost));
+        assert_eq!(after.reserved, Usd::ZERO);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_without_a_row_is_given_back_whole_after_a_crash() {
+    let state = state().await;
+    let journal = &state.journal;
+    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    journal.claim(claim(&state, 1, caps(5.0, 5.0))).await.unwrap().unwrap();
+    assert_eq!(journal.release_unregistered().await.unwrap(), 1);
+    let item = journal.store().item(key(1)).await.unwrap().unwrap();
+    assert_eq!((item.phase, item.attempts), (Phase::Pending, 0));
+    assert_eq!(journal.store().spending_in(state.run).await.unwrap(), Spending::default());
+}
+
+#[tokio::test]
+async fn new_text_starts_with_all_attempts_and_without_the_old_verdict() {
+    let state = state().await;
+    let journal = &state.journal;
+    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    let first = claim(&state, 1, caps(5.0, 5.0));
+    journal.claim(first.clone()).await.unwrap().unwrap();
+    let next = "2026-11-16T08:15:00Z".parse().unwrap();
+    let failed = DeepResult::TryAgain(Outcome::TimedOut, next);
+    journal.apply_deep(first.session, state.run, key(1), "f1".into(), failed).await.unwrap();
+    let item = journal.store().item(key(1)).await.unwrap().unwrap();
+    assert_eq!((item.phase, item.attempts, item.next_attempt), (Phase::Waiting, 1, Some(next)));
+    journal.record_page("ado", page(vec![planned(1, "f2", Decision::Changed)])).await.unwrap();
+    let item = journal.store().item(key(1)).await.unwrap().unwrap();
+    assert_eq!((item.phase, item.attempts, item.verdict), (Phase::Pending, 0, None));
+}
+
+#[tokio::test]
+async fn the_cursor_moves_with_the_page_and_only_forward() {
+    let state = state().await;
+    let journal = &state.journal;
+    let at = |text: &str| Some(text.parse().unwrap());
+    for (to, expected) in [
+        ("2026-11-16T08:00:00Z", "2026-11-16T08:00:00Z"),
+        ("2026-11-15T08:00:00Z", "2026-11-16T08:00:00Z"),
+        ("2026-11-17T08:00:00Z", "2026-11-17T08:00:00Z"),
+    ] {
+        let record = PageRecord { cursor: at(to), ..PageRecord::default() };
+        journal.record_page("ado", record).await.unwrap();
+        assert_eq!(journal.store().cursor("ado".into()).await.unwrap(), at(expected));
+    }
+}
+
+#[tokio::test]
+async fn a_scheduled_time_is_used_once() {
+    let state = state().await;
+    let tick = TickRow {
+        schedule: "* * * * * UTC".into(),
+        nominal: "2026-11-16T08:00:00Z".parse().unwrap(),
+        run: Some(state.run),
+        missed: 0,
+    };
+    assert!(state.journal.use_tick(tick.clone()).await.unwrap());
+    assert!(!state.journal.use_tick(tick.clone()).await.unwrap());
+    let last = state.journal.store().last_tick(tick.schedule).await.unwrap();
+    assert_eq!(last, Some(tick.nominal));
+}
+
+#[tokio::test]
+async fn an_unfinished_run_is_closed_as_crashed_by_the_next() {
+    let state = state().await;
+    let next = RunId(Uuid::now_v7());
+    state.journal.begin_run(next, Trigger::Schedule, 3).await.unwrap();
+    let summary = RunSummary { fetched: 3, ..RunSummary::default() };
+    state.journal.end_run(next, RunOutcome::Completed, summary).await.unwrap();
+    let runs = state.journal.store().runs(10).await.unwrap();
+    let crashed = runs.iter().find(|run| run.run == state.run).unwrap();
+    let completed = runs.iter().find(|run| run.run == next).unwrap();
+    assert_eq!(crashed.outcome, Some(RunOutcome::Crashed));
+    assert_eq!(completed.summary, Some(summary));
+    assert_eq!(state.journal.store().running().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_rehearsal_on_a_copy_leaves_the_original_alone() {
+    let state = state().await;
+    state.journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    let original = state.folder.path().join("state");
+    let before = (
+        fs::read(original.join(DATABASE)).unwrap(),
+        fs::read(original.join("heartbeat.db-wal")).unwrap(),
+    );
+    let copy = tempfile::tempdir().unwrap();
+    scratch_copy(&original, copy.path()).unwrap();
+    let store = Store::open(copy.path()).unwrap();
+    assert!(store.item(key(1)).await.unwrap().is_some(), "the log is part of the copy");
+    let journal = Journal::open(store, Clock::system(), None).unwrap();
+    journal.requeue(key(1)).await.unwrap();
+    let after = (
+        fs::read(original.join(DATABASE)).unwrap(),
+        fs::read(original.join("heartbeat.db-wal")).unwrap(),
+    );
+    assert_eq!(before, after);
+}
