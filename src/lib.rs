@@ -12,3 +12,4 @@ pub mod fetch;
 pub mod model;
 pub mod session;
 pub mod store;
+pub mod report;

@@ -1,0 +1,273 @@
+//! The present state of a run as a fold over its events. Pure: the same events give the same view,
+//! live or from the log.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::event::{Decision, Event, LiveVerdict, Recorded, RunOutcome, RunSummary, Trigger};
+use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usd};
+
+/// Everything to be shown of one run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct RunView {
+    /// Which.
+    pub run: Option<RunId>,
+    /// Why it began.
+    pub trigger: Option<Trigger>,
+    /// When.
+    pub started_at: Option<Timestamp>,
+    /// Of the newest event.
+    pub at: Option<Timestamp>,
+    /// What it does now.
+    pub step: Step,
+    /// Items delivered so far.
+    pub fetched: u64,
+    /// Bytes of text before and after cleaning.
+    pub raw_bytes: u64,
+    /// Bytes of text after cleaning.
+    pub clean_bytes: u64,
+    /// Items with hidden or invisible text.
+    pub alarms: u64,
+    /// Decisions, counted.
+    pub decisions: BTreeMap<String, u64>,
+    /// Work for this run.
+    pub work: u64,
+    /// Verdicts so far.
+    pub triaged: u64,
+    /// Of these, for deep analysis.
+    pub deep: u64,
+    /// Findings stored so far.
+    pub analysed: u64,
+    /// Finished by triage alone.
+    pub settled: u64,
+    /// Sessions that did not complete.
+    pub failed: u64,
+    /// Left for the next run.
+    pub deferred: u64,
+    /// Spent by ended sessions.
+    pub cost: Usd,
+    /// Sessions that are alive, by id.
+    pub sessions: BTreeMap<SessionId, SessionView>,
+    /// Sessions that ended.
+    pub ended_sessions: u64,
+    /// Titles of items that were decided on.
+    #[serde(skip)]
+    pub titles: BTreeMap<ItemKey, String>,
+    /// What needs attention: breaker, provider, configuration, something unkillable.
+    pub notices: Vec<String>,
+    /// How it ended.
+    pub outcome: Option<RunOutcome>,
+    /// With what.
+    pub summary: Option<RunSummary>,
+}
+
+/// The part of the way a run is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Resolving what an earlier life left.
+    #[default]
+    Starting,
+    /// Reading, cleaning, deciding.
+    Fetching,
+    /// One session for all.
+    Triaging,
+    /// Bounded sessions on the code base.
+    Analysing,
+    /// Over.
+    Ended,
+}
+
+/// Everything to be shown of one live session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionView {
+    /// What for.
+    pub stage: Stage,
+    /// For which item.
+    pub item: Option<ItemKey>,
+    /// Which try.
+    pub attempt: u32,
+    /// Containment in force.
+    pub tier: String,
+    /// When its row was written.
+    pub started_at: Timestamp,
+    /// The hard limit.
+    pub limit_ms: u64,
+    /// The agent's process.
+    pub pid: Option<u32>,
+    /// The model in use.
+    pub model: Option<String>,
+    /// The judgement of the last sign of life.
+    pub verdict: LiveVerdict,
+    /// Its evidence.
+    pub evidence: String,
+    /// Live processes at the last sign of life.
+    pub processes: u32,
+    /// Achievements so far.
+    pub progress: u64,
+    /// The last of them.
+    pub last_progress: String,
+    /// We began to end it, for this reason.
+    pub stopping: Option<String>,
+}
+
+impl RunView {
+    /// The view after one more event.
+    pub fn apply(&mut self, recorded: &Recorded) {
+        self.at = Some(recorded.at);
+        if recorded.run.is_some() {
+            self.run = recorded.run;
+        }
+        match &recorded.event {
+            Event::RunStarted { trigger, .. } => {
+                self.trigger = Some(*trigger);
+                self.started_at = Some(recorded.at);
+            }
+            Event::RunEnded { outcome, summary, .. } => {
+                self.step = Step::Ended;
+                self.outcome = Some(*outcome);
+                self.summary = Some(*summary);
+            }
+            event if event.session().is_some() => self.apply_session(recorded.at, event),
+            event => self.apply_step(event),
+        }
+    }
+
+    fn apply_step(&mut self, event: &Event) {
+        match event {
+            Event::FetchStarted => self.step = Step::Fetching,
+            Event::FetchProgressed { items } | Event::FetchCompleted { items, .. } => {
+                self.fetched = *items;
+            }
+            Event::FetchFailed { message, .. } | Event::ConfigBroken { message } => {
+                self.notices.push(message.clone());
+            }
+            Event::BreakerChanged { from, to, reason, .. } => {
+                self.notices.push(format!("circuit breaker {from} → {to}: {reason}"));
+            }
+            Event::ItemsCleaned { raw_bytes, clean_bytes, alarms, .. } => {
+                self.raw_bytes += raw_bytes;
+                self.clean_bytes += clean_bytes;
+                self.alarms += alarms;
+            }
+            Event::ItemDecided { item, title, decision, .. } => {
+                self.titles.insert(item.clone(), title.clone());
+                *self.decisions.entry(decision_name(*decision).into()).or_default() += 1;
+            }
+            Event::PlanMade { work, unchanged, .. } => {
+                self.work = *work;
+                self.decisions.insert(decision_name(Decision::Unchanged).into(), *unchanged);
+            }
+            Event::TriageStarted { .. } => self.step = Step::Triaging,
+            Event::TriageEnded { .. } => self.step = Step::Analysing,
+            Event::ItemTriaged { deep, .. } => {
+                self.triaged += 1;
+                self.deep += u64::from(*deep);
+            }
+            Event::ItemSettled { .. } => self.settled += 1,
+            Event::ItemDeferred { .. } => self.deferred += 1,
+            Event::ProviderSuspended { until, reason } => {
+                self.notices.push(format!("provider suspended until {until}: {reason}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_session(&mut self, at: Timestamp, event: &Event) {
+        match event {
+            Event::SessionRegistered { session, stage, item, attempt, tier, limit_ms, .. } => {
+                let view = SessionView {
+                    stage: *stage,
+                    item: item.clone(),
+                    attempt: *attempt,
+                    tier: tier.clone(),
+                    started_at: at,
+                    limit_ms: *limit_ms,
+                    pid: None,
+                    model: None,
+                    verdict: LiveVerdict::Starting,
+                    evidence: String::new(),
+                    processes: 0,
+                    progress: 0,
+                    last_progress: String::new(),
+                    stopping: None,
+                };
+                self.sessions.insert(*session, view);
+            }
+            Event::SessionEnded { session, outcome, usage, .. } => {
+                self.sessions.remove(session);
+                self.ended_sessions += 1;
+                self.cost += usage.cost;
+                self.failed += u64::from(*outcome != Outcome::Completed);
+            }
+            Event::FindingStored { .. } => self.analysed += 1,
+            Event::Unkillable { session, detail } => {
+                self.notices.push(format!("session {session} could not be killed: {detail}"));
+            }
+            event => {
+                if let Some(view) = event.session().and_then(|id| self.sessions.get_mut(&id)) {
+                    view.apply(event);
+                }
+            }
+        }
+    }
+
+    /// Title of an item, as far as it is known.
+    pub fn title(&self, item: &ItemKey) -> &str {
+        self.titles.get(item).map_or("", String::as_str)
+    }
+}
+
+impl SessionView {
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::SessionSpawned { pid, .. } => self.pid = Some(*pid),
+            Event::SessionInitialised { model, .. } => {
+                self.model = Some(model.clone());
+                self.verdict = LiveVerdict::Working;
+            }
+            Event::SessionLiveness { liveness, .. } => {
+                self.verdict = liveness.verdict;
+                self.evidence.clone_from(&liveness.evidence);
+                self.processes = liveness.processes;
+            }
+            Event::SessionProgressed { what, .. } => {
+                self.progress += 1;
+                self.last_progress.clone_from(what);
+                self.verdict = LiveVerdict::Working;
+            }
+            Event::SessionRetrying { .. } => self.verdict = LiveVerdict::Retrying,
+            Event::SessionStopping { reason, .. } => self.stopping = Some(reason.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// A decision as people read it.
+pub const fn decision_name(decision: Decision) -> &'static str {
+    match decision {
+        Decision::New => "new",
+        Decision::Changed => "changed",
+        Decision::Unchanged => "unchanged",
+        Decision::Deferred => "deferred",
+        Decision::Waiting => "waiting",
+        Decision::Parked => "parked",
+        Decision::Vanished => "vanished",
+    }
+}
+
+/// A live verdict as people read it.
+pub const fn verdict_name(verdict: LiveVerdict) -> &'static str {
+    match verdict {
+        LiveVerdict::Starting => "starting",
+        LiveVerdict::Working => "working",
+        LiveVerdict::Quiet => "quiet",
+        LiveVerdict::WaitingForModel => "waiting for model",
+        LiveVerdict::Retrying => "retrying",
+        LiveVerdict::FinishedNotExiting => "finished, not exiting",
+        LiveVerdict::Suspect => "suspect",
+        LiveVerdict::Hung => "hung",
+    }
+}

@@ -1,0 +1,133 @@
+//! One line per event for people who read a log instead of a screen. Pure.
+
+use crate::event::{Decision, Event, Recorded};
+use crate::model::ItemKey;
+use crate::report::fold::{RunView, decision_name};
+
+/// The line an event is worth, if it is worth one. `view` already contains the event.
+pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
+    let text = step_line(&recorded.event).or_else(|| item_line(&recorded.event, view))?;
+    Some(format!("{}  {text}", recorded.at.strftime("%T")))
+}
+
+fn step_line(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::RunStarted { max_live_sessions, .. } => {
+            format!("run      started, at most {max_live_sessions} sessions at once")
+        }
+        Event::FetchCompleted { items, requests, .. } => {
+            format!("fetch    {items} items in {requests} requests")
+        }
+        Event::FetchFailed { class, message } => format!("fetch    failed ({class}): {message}"),
+        Event::BreakerChanged { from, to, reason, .. } => {
+            format!("breaker  {from} → {to}: {reason}")
+        }
+        Event::PlanMade { work, deferred, unchanged } => {
+            format!("plan     {work} to do, {deferred} deferred, {unchanged} unchanged")
+        }
+        Event::TriageStarted { items, sessions } => {
+            format!("triage   {items} items in {sessions} session{}", plural(*sessions))
+        }
+        Event::TriageEnded { triaged, deep } => {
+            format!("triage   {triaged} verdicts, {deep} for deep analysis")
+        }
+        Event::ProviderSuspended { until, reason } => {
+            format!("provider refuses work until {until}: {reason}")
+        }
+        Event::ConfigBroken { message } => {
+            format!("config   broken, the last good one stays in force: {message}")
+        }
+        Event::TickSkipped { nominal, blocked_by, missed } => match blocked_by {
+            Some(run) => format!("tick     {nominal} skipped: run {run} is still going on"),
+            None => format!("tick     {nominal} skipped ({missed} missed)"),
+        },
+        Event::OrphanResolved { session, killed } => {
+            format!("orphan   session {session} of an earlier life resolved, {killed} processes ended")
+        }
+        Event::Unkillable { session, detail } => {
+            format!("ALARM    session {session} cannot be killed: {detail}")
+        }
+        Event::RunEnded { outcome, duration_ms, .. } => {
+            format!("run      ended: {outcome:?} after {}", seconds(*duration_ms))
+        }
+        _ => return None,
+    })
+}
+
+fn item_line(event: &Event, view: &RunView) -> Option<String> {
+    let name = |item: &ItemKey| format!("{} {}", short_key(item), clip(view.title(item), 60));
+    Some(match event {
+        Event::ItemDecided { item, decision, reason, .. } if *decision != Decision::Unchanged => {
+            format!("{:<8} {} ({})", decision_name(*decision), name(item), word(reason))
+        }
+        Event::ItemTriaged { item, deep, reason, .. } => {
+            let verdict = if *deep { "deep" } else { "settled" };
+            format!("{verdict:<8} {}: {}", name(item), clip(reason, 90))
+        }
+        Event::AdmissionRefused { reason, detail, .. } => {
+            format!("wait     {} ({detail})", word(reason))
+        }
+        Event::SessionRegistered { stage, item, attempt, tier, .. } => {
+            let subject = item.as_ref().map(name).unwrap_or_default();
+            let attempt =
+                if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            format!("spawn    {stage} {subject} [{tier}{attempt}]")
+        }
+        Event::SessionStopping { session, reason } => {
+            format!("kill     session {session}: {reason}")
+        }
+        Event::SessionEnded { stage, item, outcome, usage, duration_ms, swept, survivors, .. } => {
+            let subject = item.as_ref().map(name).unwrap_or_default();
+            let swept = if *swept > 0 { format!(", {swept} swept") } else { String::new() };
+            let alarm = if *survivors > 0 { format!(", {survivors} SURVIVORS") } else { String::new() };
+            format!(
+                "ended    {stage} {subject}: {outcome}, {}, {}{swept}{alarm}",
+                seconds(*duration_ms),
+                usage.cost
+            )
+        }
+        Event::FindingStored { item, .. } => format!("finding  {}", name(item)),
+        Event::ItemDeferred { item, reason } => {
+            format!("deferred {} ({})", name(item), word(reason))
+        }
+        Event::ItemWaiting { item, next_attempt, outcome, .. } => {
+            format!("waiting  {} ({outcome}), next attempt {next_attempt}", name(item))
+        }
+        Event::ItemParked { item, reason } => format!("parked   {} ({})", name(item), word(reason)),
+        _ => return None,
+    })
+}
+
+/// `ado/123` as `#123`.
+pub fn short_key(item: &ItemKey) -> String {
+    item.item_id().map_or_else(|| item.to_string(), |id| format!("#{id}"))
+}
+
+/// At most `width` characters, with a mark where it was cut.
+pub fn clip(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A plain enum in words.
+pub fn word<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(|text| text.replace('_', " ")))
+        .unwrap_or_default()
+}
+
+/// Milliseconds as people read them.
+pub fn seconds(ms: u64) -> String {
+    match ms {
+        0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        10_000..120_000 => format!("{} s", ms / 1000),
+        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+fn plural(n: u32) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}

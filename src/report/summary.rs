@@ -1,0 +1,134 @@
+//! What is left to read when a run is over.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::event::{Reason, RunOutcome, RunSummary};
+use crate::model::RunId;
+use crate::report::lines::{clip, short_key, word};
+use crate::store::{FindingRow, ItemRow};
+
+/// The one object that `--json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunReport {
+    /// Which run.
+    pub run: RunId,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// What the process will exit with.
+    pub exit_code: u8,
+    /// What kept it from its work, if anything did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// In figures.
+    pub summary: RunSummary,
+    /// Text before and after cleaning, in bytes.
+    pub text: TextSaving,
+    /// Findings of this run.
+    pub findings: Vec<FindingRow>,
+    /// Items that are not finished, with their reasons.
+    pub open: Vec<ItemRow>,
+}
+
+/// What cleaning saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct TextSaving {
+    /// As fetched.
+    pub raw_bytes: u64,
+    /// As it reaches a prompt.
+    pub clean_bytes: u64,
+    /// Items with hidden or invisible text.
+    pub alarms: u64,
+}
+
+impl TextSaving {
+    /// What is left, in percent.
+    pub fn percent_left(self) -> u64 {
+        (self.clean_bytes * 100).checked_div(self.raw_bytes).unwrap_or(100)
+    }
+}
+
+/// The summary table and where to read on, for a terminal.
+pub fn render(report: &RunReport, state_folder: &Path) -> String {
+    let mut text = String::new();
+    let s = &report.summary;
+    let mut row = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _: std::fmt::Result = writeln!(text, "  {name:<12}{value}");
+    };
+    row("outcome", word(&report.outcome));
+    if let Some(error) = &report.error {
+        row("because", error.clone());
+    }
+    row("fetched", format!("{} items ({} new, {} changed, {} unchanged)", s.fetched, s.new, s.changed, s.unchanged));
+    if report.text.raw_bytes > 0 {
+        row("text", format!("{} → {} bytes ({} %)", report.text.raw_bytes, report.text.clean_bytes, report.text.percent_left()));
+    }
+    if report.text.alarms > 0 {
+        row("ALARM", format!("{} item(s) carry hidden or invisible text; it was left out", report.text.alarms));
+    }
+    row("triaged", format!("{} ({} settled without deep analysis)", s.triaged, s.settled_by_triage));
+    row("analysed", s.analysed.to_string());
+    row("left", format!("{} deferred, {} waiting, {} parked", s.deferred, s.waiting, s.parked));
+    row("sessions", format!("{} ({} failed)", s.sessions, s.failed_sessions));
+    row("cost", format!("{} (as the agent reports it)", s.cost));
+    render_findings(&mut text, report);
+    render_open(&mut text, report);
+    let _: std::fmt::Result = writeln!(
+        text,
+        "\nRead a finding with `heartbeat show ITEM --state-dir {}`.",
+        state_folder.display()
+    );
+    text
+}
+
+fn render_findings(text: &mut String, report: &RunReport) {
+    if report.findings.is_empty() {
+        return;
+    }
+    text.push_str("\nFindings\n");
+    for row in &report.findings {
+        let finding = &row.finding;
+        let file = finding.files.first().map_or("", |file| file.path.as_str());
+        let _: std::fmt::Result = writeln!(
+            text,
+            "  {:<7}{:<52} {:<6} {:<6} {}",
+            short_key(&row.key),
+            clip(&row.title, 50),
+            finding.risk.to_string(),
+            finding.effort.to_string(),
+            file
+        );
+        let _: std::fmt::Result = writeln!(text, "         {}", clip(&finding.summary, 110));
+    }
+}
+
+fn render_open(text: &mut String, report: &RunReport) {
+    if report.open.is_empty() {
+        return;
+    }
+    text.push_str("\nNot finished\n");
+    for row in &report.open {
+        let when = row.next_attempt.map(|t| format!(", next attempt {t}")).unwrap_or_default();
+        let _: std::fmt::Result = writeln!(
+            text,
+            "  {:<7}{:<52} {} ({}{when})",
+            short_key(&row.key),
+            clip(&row.title, 50),
+            word(&row.phase),
+            explain(row.reason),
+        );
+    }
+}
+
+fn explain(reason: Reason) -> String {
+    match reason {
+        Reason::MaxItemsPerRun => "limits.max_items_per_run".into(),
+        Reason::MaxDeepPerRun => "limits.max_deep_per_run".into(),
+        Reason::Budget => "a budget would be passed".into(),
+        Reason::ForAPerson => "left to a person by triage's default".into(),
+        reason => word(&reason),
+    }
+}

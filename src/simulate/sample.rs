@@ -1,0 +1,42 @@
+//! The sample code base of the demo: "Parcel", a small parcel-tracking service whose bugs the
+//! simulated tracker's items are about.
+
+use std::io;
+use std::path::Path;
+
+macro_rules! sample {
+    ($($path:literal),+ $(,)?) => { [$(($path, include_str!(concat!("sample/", $path)))),+] };
+}
+
+/// Every file with its content.
+pub const FILES: [(&str, &str); 17] = sample![
+    "README.md",
+    "api/src/middleware/auth.ts",
+    "api/src/routes/tracking.ts",
+    "api/src/services/addressNormalizer.ts",
+    "api/src/services/database.ts",
+    "api/src/services/rateCalculator.ts",
+    "api/src/services/shipmentStore.ts",
+    "api/test/rateCalculator.test.ts",
+    "tools/import_rates.py",
+    "tools/reconcile.py",
+    "web/src/components/TrackingTimeline.tsx",
+    "web/src/hooks/usePolling.ts",
+    "worker/Parcel.Worker.Tests/RetryQueueTests.cs",
+    "worker/Parcel.Worker/CarrierSync.cs",
+    "worker/Parcel.Worker/LabelPrinter.cs",
+    "worker/Parcel.Worker/RetryQueue.cs",
+    "worker/Parcel.Worker/Shipments.cs",
+];
+
+/// Writes the code base into `folder`.
+pub fn write_to(folder: &Path) -> io::Result<()> {
+    for (path, content) in FILES {
+        let file = folder.join(path);
+        if let Some(parent) = file.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(file, content)?;
+    }
+    Ok(())
+}
