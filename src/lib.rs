@@ -10,6 +10,7 @@ pub mod event;
 pub mod exec;
 pub mod fetch;
 pub mod model;
+pub mod schedule;
 pub mod session;
 pub mod store;
 pub mod report;

@@ -55,7 +55,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// The shortest text that [`parse_size`] reads back to the same value.
 pub fn format_size(bytes: u64) -> String {
     for (name, unit) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-        if bytes >= unit && bytes % unit == 0 {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
             return format!("{} {name}", bytes / unit);
         }
     }
@@ -97,3 +97,36 @@ serde_text!(
     |text: &str| if text.is_empty() { Ok(None) } else { super::parse_duration(text).map(Some) },
     |d: &Option<std::time::Duration>| d.map(super::format_duration).unwrap_or_default()
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_written() {
+        for (text, seconds) in [("0s", 0), ("90s", 90), ("10m", 600), ("2h", 7200), ("7d", 604_800)]
+        {
+            let duration = parse_duration(text).unwrap();
+            assert_eq!(duration.as_secs(), seconds);
+            assert_eq!(parse_duration(&format_duration(duration)).unwrap(), duration);
+        }
+        assert_eq!(parse_duration(" 1h 30m ").unwrap().as_secs(), 5400);
+        assert_eq!(format_duration(Duration::from_millis(1500)), "1500ms");
+        for wrong in ["", "10", "ten minutes", "-5m", "1mo", "99999999999999h"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_and_written() {
+        for (text, bytes) in
+            [("64 MiB", 64 << 20), ("4GiB", 4 << 30), ("500 kB", 500_000), ("7", 7)]
+        {
+            assert_eq!(parse_size(text).unwrap(), bytes);
+            assert_eq!(parse_size(&format_size(bytes)).unwrap(), bytes);
+        }
+        for wrong in ["", "MiB", "-1 MiB", "1.5 GiB", "99999999999 GiB"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,9 +1,29 @@
 //! Configuration: one embedded, commented default file, under the user's file, under the
 //! environment, under flags; every error names where a value came from and what is allowed.
+//!
+//! [`load`] reports all that is wrong at once; [`Reloader`] keeps the last good configuration
+//! when an edit breaks it. Secrets are never among the values: a configuration says where a
+//! credential lives, and it is fetched when it is needed.
 
+mod environment;
+mod error;
+mod file;
 pub mod human;
+mod init;
+mod keys;
+mod leak;
+mod load;
+mod reload;
+pub mod show;
 mod types;
+mod validate;
 
+pub use environment::Environment;
+pub use error::{ConfigError, Origin, Problem, Suggestion};
+pub use file::FILE_NAME;
+pub use init::render_init;
+pub use load::{FlagValue, LoadRequest, Loaded, load, variable_for};
+pub use reload::{NEED_RESTART, Reload, Reloader};
 pub use types::*;
 
 /// The commented default file: what `heartbeat init` writes and what every key falls back to.

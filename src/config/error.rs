@@ -1,0 +1,151 @@
+//! Everything that can be wrong with a configuration, each as a paragraph with cause and fix.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// Where a value came from. The order of the variants is the order of precedence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "from", rename_all = "kebab-case")]
+pub enum Origin {
+    /// The embedded default file.
+    Default,
+    /// The user's file.
+    File {
+        /// Which file.
+        file: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+    },
+    /// An environment variable.
+    Environment {
+        /// Its name.
+        variable: String,
+    },
+    /// A flag on the command line.
+    Flag {
+        /// As the user writes it, such as `--max-sessions`.
+        flag: String,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("built-in default"),
+            Self::File { file, line, column } => {
+                write!(f, "{}:{line}:{column}", file.display())
+            }
+            Self::Environment { variable } => write!(f, "environment variable {variable}"),
+            Self::Flag { flag } => write!(f, "flag {flag}"),
+        }
+    }
+}
+
+/// The name nearest to what was written, if one is near.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suggestion(pub Option<String>);
+
+impl fmt::Display for Suggestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(name) => write!(f, "; did you mean `{name}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the message beside them")]
+pub enum Problem {
+    /// A file that was asked for does not exist.
+    #[error(
+        "{}: there is no such file, but {asked_by} asks for it; write one with `heartbeat init`, \
+         or name another", file.display()
+    )]
+    FileMissing { file: PathBuf, asked_by: &'static str },
+    /// A file is there and cannot be read.
+    #[error("{}: the file cannot be read ({reason}); {fix}", file.display())]
+    FileUnreadable { file: PathBuf, reason: String, fix: &'static str },
+    /// A file is no TOML.
+    #[error("{place}: this is not TOML: {reason}")]
+    Malformed { place: Origin, reason: String },
+    /// A section there is not.
+    #[error("{place}: there is no section `[{section}]`{suggestion}")]
+    UnknownSection { place: Origin, section: String, suggestion: Suggestion },
+    /// A key there is not.
+    #[error("{place}: there is no key `{key}`{suggestion}")]
+    UnknownKey { place: Origin, key: String, suggestion: Suggestion },
+    /// A key named as if a secret were written there.
+    #[error(
+        "{place}: `{key}` looks like a place for a secret, and secrets are never written here; \
+         say where it lives instead: token_env (a variable's name), token_file or token_command"
+    )]
+    SecretKey { place: Origin, key: String },
+    /// A section that is something else.
+    #[error("{place}: `{section}` is a section; write `[{section}]` and its keys below it")]
+    NotASection { place: Origin, section: String },
+    /// A variable of ours that means nothing.
+    #[error(
+        "environment variable {variable}: there is no such setting (they are named \
+         HEARTBEAT_SECTION__KEY, with two underscores after the section){suggestion}"
+    )]
+    UnknownVariable { variable: String, suggestion: Suggestion },
+    /// A value of the wrong type, form or size.
+    #[error("{place}: {key} = {value} is not allowed: {allowed}")]
+    WrongValue { place: Origin, key: String, value: String, allowed: String },
+    /// Two values that do not fit together.
+    #[error("{place}: {key} = {value} contradicts {others}: {reason}")]
+    Contradiction { place: Origin, key: String, value: String, others: String, reason: String },
+    /// A credential where none belongs. The value is not repeated.
+    #[error(
+        "{place}: this looks like {kind}, and secrets are never written here; remove it (and \
+         revoke it if the file was shared), and say where it lives instead: token_env (a \
+         variable's name), token_file or token_command"
+    )]
+    Secret { place: Origin, kind: &'static str },
+    /// A value that a run cannot do without.
+    #[error("{key} is empty, and a run needs it: {reason}")]
+    Needed { key: &'static str, reason: &'static str },
+}
+
+/// What is wrong with a configuration: all of it, not only the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl ConfigError {
+    /// The exit code of a program that stops for this: `EX_CONFIG`.
+    pub const EXIT_CODE: u8 = 78;
+
+    /// `Ok` if there is nothing wrong.
+    pub(super) fn check(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+}
+
+impl From<Problem> for ConfigError {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem] }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.problems.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! Which keys there are and what each may hold, read from the embedded default file.
+
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::error::{Origin, Problem, Suggestion};
+use super::{Config, DEFAULT_TOML, Environment, leak};
+
+/// Keys whose value is a path; a relative one starts at the folder of the file that names it.
+const PATH_KEYS: [&str; 8] = [
+    "source.token_file",
+    "source.ca_file",
+    "repository.path",
+    "state.dir",
+    "prompts.triage_system",
+    "prompts.triage_user",
+    "prompts.deep_system",
+    "prompts.deep_user",
+];
+
+/// Keys whose value is a command line; the program is a path when it holds a slash.
+const COMMAND_KEYS: [&str; 2] = ["agent.command", "source.token_command"];
+
+/// One value for one key, and where it was found.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub key: String,
+    pub value: Value,
+    pub origin: Origin,
+}
+
+/// Every key with its default.
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    defaults: Table,
+}
+
+impl Keys {
+    pub fn new() -> Self {
+        // The embedded file is checked by a test; were it broken, every key would be unknown.
+        Self { defaults: DEFAULT_TOML.parse().unwrap_or_default() }
+    }
+
+    /// The defaults, to lay other values over.
+    pub fn defaults(&self) -> Table {
+        self.defaults.clone()
+    }
+
+    /// `section.key` of every key.
+    pub fn names(&self) -> impl Iterator<Item = String> + '_ {
+        self.defaults.iter().flat_map(|(section, keys)| {
+            keys.as_table()
+                .into_iter()
+                .flat_map(Table::keys)
+                .map(move |key| format!("{section}.{key}"))
+        })
+    }
+
+    /// The default of a key, if there is such a key.
+    pub fn default_of(&self, key: &str) -> Option<&Value> {
+        get(&self.defaults, key)
+    }
+
+    pub fn has_section(&self, section: &str) -> bool {
+        self.defaults.contains_key(section)
+    }
+
+    pub fn nearest_section(&self, section: &str) -> Suggestion {
+        nearest(section, self.defaults.keys().cloned())
+    }
+
+    /// The nearest key: in the same section if one is near, else the same key in another section.
+    pub fn nearest_key(&self, name: &str) -> Suggestion {
+        let (section, key) = name.split_once('.').unwrap_or(("", name));
+        let here = nearest(key, self.keys_of(section));
+        if let Some(key) = here.0 {
+            return Suggestion(Some(format!("{section}.{key}")));
+        }
+        let elsewhere =
+            self.names().find(|known| known.split_once('.').is_some_and(|k| k.1 == key));
+        Suggestion(elsewhere.or_else(|| nearest(name, self.names()).0))
+    }
+
+    fn keys_of(&self, section: &str) -> impl Iterator<Item = String> + '_ {
+        let table = self.defaults.get(section).and_then(Value::as_table);
+        table.into_iter().flat_map(Table::keys).cloned()
+    }
+
+    /// What is wrong with a value by itself, if anything: its secrecy, its type, its form.
+    pub fn refuse(&self, entry: &Entry) -> Option<Problem> {
+        if let Some(kind) = leak::credential_in(&entry.value.to_string()) {
+            return Some(Problem::Secret { place: entry.origin.clone(), kind });
+        }
+        let allowed = self.wrong_type(entry).or_else(|| self.wrong_form(entry))?;
+        Some(Problem::WrongValue {
+            place: entry.origin.clone(),
+            key: entry.key.clone(),
+            value: entry.value.to_string(),
+            allowed,
+        })
+    }
+
+    fn wrong_type(&self, entry: &Entry) -> Option<String> {
+        let default = self.default_of(&entry.key)?;
+        let fits = default.same_type(&entry.value)
+            || matches!((default, &entry.value), (Value::Float(_), Value::Integer(_)));
+        (!fits).then(|| match default {
+            Value::String(example) if example.is_empty() => "write text in quotes".to_owned(),
+            Value::Integer(example) => format!("write a whole number, such as {example}"),
+            Value::Float(example) => format!("write a number, such as {example:?}"),
+            Value::Boolean(_) => "write true or false, without quotes".to_owned(),
+            Value::Array(_) => "write a list in brackets, such as [\"a\", \"b\"]".to_owned(),
+            example => format!("write text in quotes, such as {example}"),
+        })
+    }
+
+    /// Tries the one value on the defaults, so that each key is judged alone.
+    fn wrong_form(&self, entry: &Entry) -> Option<String> {
+        let mut trial = self.defaults();
+        set(&mut trial, &entry.key, entry.value.clone());
+        let error = trial.try_into::<Config>().err()?;
+        Some(allowed_by(error.message(), &entry.value))
+    }
+}
+
+/// Turns the deserialiser's complaint into what to write instead.
+fn allowed_by(complaint: &str, value: &Value) -> String {
+    if let Some((_, expected)) = complaint.split_once(", expected ") {
+        match expected {
+            "u32" => return format!("write a whole number from 0 to {}", u32::MAX),
+            "i32" => return format!("write a whole number from {} to {}", i32::MIN, i32::MAX),
+            "a string" => return "write only text in quotes in this list".to_owned(),
+            _ => {}
+        }
+        let choices: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        if complaint.starts_with("unknown variant") && !choices.is_empty() {
+            let written = value.as_str().unwrap_or_default();
+            let listed: Vec<String> =
+                choices.iter().map(|choice| format!("\"{choice}\"")).collect();
+            let near = nearest(written, choices.iter().map(ToString::to_string));
+            return format!("write {}{near}", listed.join(" or "));
+        }
+    }
+    complaint.to_owned()
+}
+
+/// Makes paths absolute: `~/` is the home folder, and what is relative starts at `base`.
+pub(super) fn resolve_paths(entry: &mut Entry, base: &Path, environment: &Environment) {
+    let absolute = |text: &str| resolve(text, base, environment).to_string_lossy().into_owned();
+    if PATH_KEYS.contains(&entry.key.as_str()) {
+        if let Value::String(text) = &mut entry.value {
+            *text = absolute(text);
+        }
+    } else if COMMAND_KEYS.contains(&entry.key.as_str()) {
+        if let Some(Value::String(program)) = entry.value.as_array_mut().and_then(|a| a.first_mut())
+            && program.contains('/')
+        {
+            *program = absolute(program);
+        }
+    } else if entry.key == "repository.routes" {
+        for route in entry.value.as_array_mut().into_iter().flatten() {
+            if let Some(Value::String(text)) = route.get_mut("path") {
+                *text = absolute(text);
+            }
+        }
+    }
+}
+
+fn resolve(text: &str, base: &Path, environment: &Environment) -> PathBuf {
+    if text.is_empty() {
+        return PathBuf::new();
+    }
+    match (text.strip_prefix("~/"), environment.home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ if text == "~" => environment.home().unwrap_or_else(|| text.into()),
+        _ => base.join(text),
+    }
+}
+
+pub(super) fn get<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
+    let (section, key) = name.split_once('.')?;
+    table.get(section)?.get(key)
+}
+
+pub(super) fn set(table: &mut Table, name: &str, value: Value) {
+    if let Some((section, key)) = name.split_once('.')
+        && let Some(Value::Table(section)) = table.get_mut(section)
+    {
+        section.insert(key.to_owned(), value);
+    }
+}
+
+/// The candidate most like `written`, if it is like enough to be meant.
+pub(super) fn nearest(written: &str, candidates: impl Iterator<Item = String>) -> Suggestion {
+    let lower = written.to_lowercase().replace('-', "_");
+    let best = candidates
+        .map(|candidate| {
+            let plain = candidate.to_lowercase().replace('-', "_");
+            (likeness(&lower, &plain), candidate)
+        })
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    Suggestion(best.map(|(_, candidate)| candidate))
+}
+
+/// From 0 to 1. A name that was cut short, or that a word was put to, is meant more often than
+/// one of the same length with other letters.
+fn likeness(written: &str, known: &str) -> f64 {
+    let letters = strsim::normalized_damerau_levenshtein(written, known);
+    let shorter = written.len().min(known.len());
+    let is_part = shorter >= 3 && (known.contains(written) || written.contains(known));
+    if is_part { 0.75 + letters / 4.0 } else { letters }
+}

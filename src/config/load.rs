@@ -1,0 +1,197 @@
+//! Laying the user's file, the environment and the flags over the defaults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use toml::{Table, Value};
+
+use super::error::{ConfigError, Origin, Problem, Suggestion};
+use super::keys::{self, Entry, Keys};
+use super::{Config, Environment, file, validate};
+
+/// What to load a configuration from.
+#[derive(Debug, Clone)]
+pub struct LoadRequest {
+    /// `--config`.
+    pub explicit: Option<PathBuf>,
+    /// The environment the program was started in.
+    pub environment: Environment,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// Values given by flags, which win over all others.
+    pub flags: Vec<FlagValue>,
+}
+
+/// A value given on the command line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlagValue {
+    /// `section.key`.
+    pub key: String,
+    /// Its value.
+    pub value: Value,
+    /// The flag as the user writes it, such as `--max-sessions`.
+    pub flag: String,
+}
+
+/// A configuration without known faults, and where each value came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// The file that was read, if any.
+    pub file: Option<PathBuf>,
+    /// The source of every key, by `section.key`.
+    pub origins: BTreeMap<String, Origin>,
+    /// A fingerprint of the values: equal if and only if they are.
+    pub digest: String,
+}
+
+/// Our variables that are no settings.
+const OTHER_VARIABLES: [&str; 1] = ["HEARTBEAT_CONFIG"];
+
+/// Container platforms announce a service called "heartbeat" to its neighbours by these names.
+const FOREIGN_PREFIXES: [&str; 2] = ["HEARTBEAT_SERVICE_", "HEARTBEAT_PORT"];
+
+/// Loads the configuration; on failure says everything that is wrong with it.
+pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
+    let keys = Keys::new();
+    let found = file::find(request)?;
+    let mut problems = Vec::new();
+    let mut entries = Vec::new();
+    if let Some((path, text)) = &found {
+        let (mut from_file, wrong) = file::parse(path, text, &keys);
+        let base = path.parent().unwrap_or(Path::new("/"));
+        for entry in &mut from_file {
+            keys::resolve_paths(entry, base, &request.environment);
+        }
+        entries.append(&mut from_file);
+        problems.extend(wrong);
+    }
+    let mut later = from_environment(&request.environment, &keys, &mut problems);
+    later.extend(from_flags(&request.flags, &keys, &mut problems));
+    for entry in &mut later {
+        keys::resolve_paths(entry, &request.cwd, &request.environment);
+    }
+    entries.append(&mut later);
+
+    let layered = lay_over(&keys, entries, &mut problems);
+    let config = layered.values.clone().try_into::<Config>().map_err(|error| ConfigError {
+        problems: [
+            problems.clone(),
+            vec![Problem::Malformed { place: Origin::Default, reason: error.to_string() }],
+        ]
+        .concat(),
+    })?;
+    problems.extend(validate::contradictions(&config, &layered));
+    ConfigError::check(problems)?;
+    let digest = digest(&config);
+    Ok(Loaded { config, file: found.map(|(path, _)| path), origins: layered.origins, digest })
+}
+
+/// The values in force, where each is from, and which keys have a value that was refused.
+pub(super) struct Layered {
+    pub values: Table,
+    pub origins: BTreeMap<String, Origin>,
+    pub refused: BTreeSet<String>,
+}
+
+fn lay_over(keys: &Keys, entries: Vec<Entry>, problems: &mut Vec<Problem>) -> Layered {
+    let mut layered = Layered {
+        values: keys.defaults(),
+        origins: keys.names().map(|name| (name, Origin::Default)).collect(),
+        refused: BTreeSet::new(),
+    };
+    for entry in entries {
+        if let Some(problem) = keys.refuse(&entry) {
+            layered.refused.insert(entry.key);
+            // A secret in the file was already found by its line.
+            let told =
+                matches!((&problem, &entry.origin), (Problem::Secret { .. }, Origin::File { .. }));
+            if !told {
+                problems.push(problem);
+            }
+            continue;
+        }
+        keys::set(&mut layered.values, &entry.key, entry.value);
+        layered.origins.insert(entry.key, entry.origin);
+    }
+    layered
+}
+
+fn from_environment(
+    environment: &Environment,
+    keys: &Keys,
+    problems: &mut Vec<Problem>,
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (variable, raw) in environment.iter() {
+        let Some(name) = variable.strip_prefix("HEARTBEAT_") else { continue };
+        if OTHER_VARIABLES.contains(&variable)
+            || FOREIGN_PREFIXES.iter().any(|prefix| variable.starts_with(prefix))
+        {
+            continue;
+        }
+        let key = name.replacen("__", ".", 1).to_lowercase();
+        let Some(default) = keys.default_of(&key) else {
+            let suggestion = nearest_variable(name, keys);
+            problems.push(Problem::UnknownVariable { variable: variable.into(), suggestion });
+            continue;
+        };
+        let origin = Origin::Environment { variable: variable.into() };
+        let value = Value::String(raw.to_string_lossy().into_owned());
+        let parsed = raw.to_str().and_then(|text| parse_like(default, text));
+        // What cannot be read stays text, and is then refused with what the key allows.
+        entries.push(Entry { key, value: parsed.unwrap_or(value), origin });
+    }
+    entries
+}
+
+/// Reads a variable's text as a value of the type that the default has.
+fn parse_like(default: &Value, text: &str) -> Option<Value> {
+    let trimmed = text.trim();
+    match default {
+        Value::Integer(_) => trimmed.parse().ok().map(Value::Integer),
+        Value::Float(_) => trimmed.parse().ok().map(Value::Float),
+        Value::Boolean(_) => trimmed.parse().ok().map(Value::Boolean),
+        Value::Array(_) if trimmed.starts_with('[') => {
+            toml::from_str::<Table>(&format!("list = {trimmed}")).ok()?.remove("list")
+        }
+        Value::Array(_) => {
+            let parts = trimmed.split(',').map(str::trim).filter(|part| !part.is_empty());
+            Some(Value::Array(parts.map(|part| Value::String(part.into())).collect()))
+        }
+        _ => Some(Value::String(text.into())),
+    }
+}
+
+fn nearest_variable(name: &str, keys: &Keys) -> Suggestion {
+    let known = keys.names().map(|key| key.replacen('.', "__", 1).to_uppercase());
+    let nearest = keys::nearest(name, known.chain(["CONFIG".to_owned()]));
+    Suggestion(nearest.0.map(|name| format!("HEARTBEAT_{name}")))
+}
+
+/// The variable that overrides a key.
+pub fn variable_for(key: &str) -> String {
+    format!("HEARTBEAT_{}", key.replacen('.', "__", 1).to_uppercase())
+}
+
+fn from_flags(flags: &[FlagValue], keys: &Keys, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for flag in flags {
+        let origin = Origin::Flag { flag: flag.flag.clone() };
+        if keys.default_of(&flag.key).is_some() {
+            entries.push(Entry { key: flag.key.clone(), value: flag.value.clone(), origin });
+        } else {
+            problems.push(file::unknown_key(origin, flag.key.clone(), keys));
+        }
+    }
+    entries
+}
+
+fn digest(config: &Config) -> String {
+    // Every field is plain data, so this cannot fail; were it to, two digests would only be equal
+    // for two configurations that cannot be written down.
+    let bytes = serde_json::to_vec(config).unwrap_or_default();
+    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

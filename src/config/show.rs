@@ -1,0 +1,55 @@
+//! Every key with its value and where it came from.
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::{Loaded, Origin};
+
+/// One key as `heartbeat config show` lists it. There are no secrets among the values: they are
+/// refused when a configuration is loaded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KeyValue {
+    /// `section.key`.
+    pub key: String,
+    /// The value in force, as TOML.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Every key, by name.
+pub fn values(loaded: &Loaded) -> Vec<KeyValue> {
+    let table = Table::try_from(&loaded.config).unwrap_or_default();
+    let sections = table.iter().filter_map(|(name, keys)| Some((name, keys.as_table()?)));
+    sections
+        .flat_map(|(section, keys)| {
+            keys.iter().map(move |(key, value)| (format!("{section}.{key}"), value))
+        })
+        .map(|(key, value)| KeyValue {
+            origin: loaded.origins.get(&key).cloned().unwrap_or(Origin::Default),
+            value: Value::to_string(value),
+            key,
+        })
+        .collect()
+}
+
+/// The list as text, one key a line, with the origin behind it if wanted.
+pub fn render(values: &[KeyValue], with_origin: WithOrigin) -> String {
+    let mut text = String::new();
+    for KeyValue { key, value, origin } in values {
+        text.push_str(&format!("{key} = {value}"));
+        if with_origin == WithOrigin::Yes {
+            text.push_str(&format!("  # {origin}"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Whether the origin is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the question is the type's name")]
+pub enum WithOrigin {
+    Yes,
+    No,
+}

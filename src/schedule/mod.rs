@@ -1,0 +1,9 @@
+//! When a run is due: cron expression and time zone to nominal times, and the policy for ticks
+//! that overlap, were missed, fall into a clock change, or see the clock jump.
+//!
+//! croner decides; the waker only makes sure that somebody looks at the clock often enough. All
+//! but the waker is pure: times come in as arguments.
+
+mod cron;
+
+pub use cron::{Schedule, ScheduleError};
