@@ -1,7 +1,15 @@
 //! What differs from one agent CLI to the next: command line, stream, meaning of its end.
+//!
+//! [`claude`] is the first real one. Another agent is another implementation of [`Agent`] and
+//! [`Decoder`]; nothing else in the program knows which one runs.
 
+pub mod claude;
+
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::model::{Outcome, Usage};
@@ -107,6 +115,44 @@ pub trait Decoder: Send {
 
     /// Files read so far.
     fn reads(&self) -> u32;
+
+    /// What else the stream said, for events and diagnosis.
+    fn notes(&self) -> StreamNotes {
+        StreamNotes::default()
+    }
+}
+
+/// Facts of a stream that do not change its course.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StreamNotes {
+    /// The provider's stated reset, if it refused more work.
+    pub suspended_until: Option<Timestamp>,
+    /// The model the agent changed to because its own was overloaded.
+    pub fallback_model: Option<String>,
+    /// Tool calls that were denied.
+    pub denied_tools: u32,
+    /// Waits announced before another request.
+    pub retries: u32,
+    /// Lines of types that this decoder does not know, by type. At most
+    /// [`MAX_UNKNOWN_KINDS`](Self::MAX_UNKNOWN_KINDS) names are kept, the rest is under `other`.
+    pub unknown: BTreeMap<String, u64>,
+    /// Tokens of the requests seen so far, without cost: all there is when no result line comes.
+    pub tokens_seen: Usage,
+}
+
+impl StreamNotes {
+    /// Names of unknown types kept before the rest is counted together.
+    pub const MAX_UNKNOWN_KINDS: usize = 32;
+
+    /// Counts one line of an unknown type.
+    pub fn count_unknown(&mut self, kind: &str) {
+        let known = self.unknown.contains_key(kind);
+        let name = match known || self.unknown.len() < Self::MAX_UNKNOWN_KINDS {
+            true => kind,
+            false => "other",
+        };
+        *self.unknown.entry(name.to_owned()).or_default() += 1;
+    }
 }
 
 /// What an agent is asked to do.
@@ -132,9 +178,18 @@ pub trait Agent: Send + Sync {
     /// The whole environment, for this task.
     fn env(&self, task: &Task) -> Vec<(OsString, OsString)>;
 
+    /// Files to write into the scratch folder before the start, private to the session.
+    fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
+        let _ = task;
+        Vec::new()
+    }
+
     /// A fresh decoder.
     fn decoder(&self) -> Box<dyn Decoder>;
 
     /// What the end means. Success needs all parts of the agent's success test.
+    ///
+    /// It judges an agent that ended by itself. A supervisor that had to end an agent which had
+    /// already delivered its result passes `Exit::Code(0)`: the result then speaks for itself.
     fn classify(&self, transcript: &Transcript) -> Outcome;
 }

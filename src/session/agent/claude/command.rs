@@ -1,0 +1,298 @@
+//! Command line and environment of one session.
+//!
+//! What the flags are for, in one place:
+//! - `--bare` (API key) or `--restricted --setting-sources "" --strict-mcp-config` (both modes):
+//!   nothing in the repository is executed or injected: no hooks, no `apiKeyHelper`, no MCP
+//!   server, no `CLAUDE.md`.
+//! - `--tools ""` (triage) and `--tools Read` (deep): an allow-list; a deny-list would add others.
+//! - `--permission-mode dontAsk --permission-prompts none`: nothing ever waits for an answer.
+//! - the prompt goes by standard input, the system prompt by a file, the schema by argument.
+
+use std::ffi::OsString;
+
+use super::super::Task;
+use crate::config::{AgentAuth, Config};
+use crate::model::{Stage, Usd};
+
+/// Name of the system prompt's file in the scratch folder.
+pub const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";
+
+/// The folder below the scratch folder that the agent takes for its home.
+pub const HOME_DIR: &str = "home";
+
+/// The folder below the scratch folder for temporary files.
+pub const TMP_DIR: &str = "tmp";
+
+const API_KEY: &str = "ANTHROPIC_API_KEY";
+
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Switches that keep the CLI from talking to anyone but the provider, from updating itself and
+/// from leaving background tasks behind.
+const SWITCHES: [(&str, &str); 6] = [
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+    // Bounds the wait for response headers only; a hang after them is the supervisor's matter.
+    ("API_TIMEOUT_MS", "120000"),
+];
+
+/// The few variables of heartbeat's own environment that an agent gets.
+#[derive(Clone)]
+pub struct Environment {
+    path: OsString,
+    passed: Vec<(OsString, OsString)>,
+}
+
+impl Environment {
+    /// Asks `lookup` for the credential, for what the configuration passes on, and for `PATH`.
+    pub fn collect(config: &Config, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        let login = config.agent.auth == AgentAuth::Login;
+        let withheld = |name: &str| {
+            // The tracker's credential never reaches an agent, and a key would win over a login.
+            name.is_empty() || name == config.source.token_env || (login && name == API_KEY)
+        };
+        let mut passed: Vec<(OsString, OsString)> = Vec::new();
+        let names = std::iter::once(&config.agent.credential_env).chain(&config.agent.pass_env);
+        for name in names.filter(|name| !withheld(name)) {
+            let known = passed.iter().any(|(known, _)| known.as_os_str() == name.as_str());
+            if let (false, Some(value)) = (known, lookup(name)) {
+                passed.push((name.into(), value));
+            }
+        }
+        let has_credential =
+            passed.iter().any(|(name, _)| name == config.agent.credential_env.as_str());
+        if login && !has_credential {
+            passed.extend(login_folder(config, &lookup));
+        }
+        let path = lookup("PATH").filter(|path| !path.is_empty());
+        Self { path: path.unwrap_or_else(|| DEFAULT_PATH.into()), passed }
+    }
+}
+
+/// Where the CLI keeps its login, unless a token variable replaces it: the one thing of the user's
+/// home that a session sees. Settings there are switched off by the command line.
+fn login_folder(
+    config: &Config,
+    lookup: &impl Fn(&str) -> Option<OsString>,
+) -> Option<(OsString, OsString)> {
+    const FOLDER: &str = "CLAUDE_CONFIG_DIR";
+    if config.agent.pass_env.iter().any(|name| name == FOLDER) {
+        return None;
+    }
+    let folder = lookup(FOLDER).or_else(|| {
+        let home = std::path::PathBuf::from(lookup("HOME")?);
+        Some(home.join(".claude").into_os_string())
+    })?;
+    Some((FOLDER.into(), folder))
+}
+
+/// The whole environment of one session.
+pub fn env(config: &Config, environment: &Environment, task: &Task) -> Vec<(OsString, OsString)> {
+    let home = task.scratch.join(HOME_DIR).into_os_string();
+    let tmp = task.scratch.join(TMP_DIR).into_os_string();
+    let mut env: Vec<(OsString, OsString)> = vec![
+        ("HOME".into(), home),
+        ("TMPDIR".into(), tmp.clone()),
+        ("CLAUDE_CODE_TMPDIR".into(), tmp),
+        ("PATH".into(), environment.path.clone()),
+        ("LANG".into(), "C.UTF-8".into()),
+        ("CLAUDE_CODE_MAX_RETRIES".into(), config.agent.max_retries.to_string().into()),
+    ];
+    env.extend(SWITCHES.iter().map(|(name, value)| (name.into(), value.into())));
+    for (name, value) in &environment.passed {
+        // A variable the user passes on purpose wins over ours.
+        env.retain(|(known, _)| known != name);
+        env.push((name.clone(), value.clone()));
+    }
+    env
+}
+
+/// The arguments of one session, after the configured command.
+pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
+    let mut args = Arguments::default();
+    args.add(["-p", "--output-format", "stream-json", "--verbose"]);
+    if config.agent.auth == AgentAuth::ApiKey {
+        args.add(["--bare"]);
+    }
+    args.add(["--restricted", "--strict-mcp-config", "--setting-sources", ""]);
+    args.add(["--disable-slash-commands", "--no-session-persistence"]);
+    args.add(["--permission-mode", "dontAsk", "--permission-prompts", "none"]);
+    args.add(["--session-id", &task.session.to_string()]);
+    match task.stage {
+        Stage::Triage => {
+            args.add(["--model", &config.triage.model]);
+            args.add_unless_empty("--effort", &config.triage.effort);
+            args.add(["--tools", ""]);
+            args.bounds(config.triage.max_turns, config.triage.max_cost);
+        }
+        Stage::Deep => {
+            args.add(["--model", &config.analyze.model]);
+            if config.analyze.fallback_model != config.analyze.model {
+                args.add_unless_empty("--fallback-model", &config.analyze.fallback_model);
+            }
+            args.add(["--tools", "Read", "--include-partial-messages"]);
+            args.bounds(config.analyze.max_turns, config.analyze.max_cost);
+        }
+    }
+    args.0.push("--system-prompt-file".into());
+    args.0.push(task.scratch.join(SYSTEM_PROMPT_FILE).into_os_string());
+    args.add(["--json-schema", &task.schema.to_string()]);
+    args.0
+}
+
+#[derive(Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn add<const N: usize>(&mut self, words: [&str; N]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn add_unless_empty(&mut self, flag: &str, value: &str) {
+        if !value.is_empty() {
+            self.add([flag, value]);
+        }
+    }
+
+    fn bounds(&mut self, max_turns: u32, max_cost: Usd) {
+        self.add(["--max-turns", &max_turns.to_string()]);
+        self.add(["--max-budget-usd", &format!("{:.2}", max_cost.dollars().max(0.01))]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::SessionId;
+
+    fn config() -> Config {
+        toml::from_str(crate::config::DEFAULT_TOML).unwrap()
+    }
+
+    fn task(stage: Stage) -> Task {
+        Task {
+            session: SessionId("0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001".parse().unwrap()),
+            stage,
+            system_prompt: "You are careful.".into(),
+            schema: serde_json::json!({"type": "object"}),
+            scratch: "/scratch/s1".into(),
+        }
+    }
+
+    fn words(config: &Config, stage: Stage) -> String {
+        let args = args(config, &task(stage));
+        let quoted = |arg: &OsString| match arg.to_str().unwrap() {
+            "" => "''".to_owned(),
+            text => text.to_owned(),
+        };
+        args.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    }
+
+    fn environment(config: &Config, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let own: BTreeMap<&str, &str> = variables.iter().copied().collect();
+        let collected = Environment::collect(config, |name| own.get(name).map(OsString::from));
+        env(config, &collected, &task(Stage::Triage))
+            .into_iter()
+            .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn triage_has_no_tools_and_runs_bare() {
+        let expected = "-p --output-format stream-json --verbose --bare --restricted \
+            --strict-mcp-config --setting-sources '' --disable-slash-commands \
+            --no-session-persistence --permission-mode dontAsk --permission-prompts none \
+            --session-id 0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001 --model haiku --effort low \
+            --tools '' --max-turns 3 --max-budget-usd 0.25 \
+            --system-prompt-file /scratch/s1/system-prompt.md --json-schema {\"type\":\"object\"}";
+        assert_eq!(words(&config(), Stage::Triage), expected);
+    }
+
+    #[test]
+    fn deep_reads_only() {
+        let expected = "-p --output-format stream-json --verbose --bare --restricted \
+            --strict-mcp-config --setting-sources '' --disable-slash-commands \
+            --no-session-persistence --permission-mode dontAsk --permission-prompts none \
+            --session-id 0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001 --model sonnet \
+            --fallback-model haiku --tools Read --include-partial-messages --max-turns 12 \
+            --max-budget-usd 0.50 --system-prompt-file /scratch/s1/system-prompt.md \
+            --json-schema {\"type\":\"object\"}";
+        assert_eq!(words(&config(), Stage::Deep), expected);
+    }
+
+    #[test]
+    fn a_login_keeps_everything_but_bare() {
+        let mut config = config();
+        let bare = words(&config, Stage::Deep);
+        config.agent.auth = AgentAuth::Login;
+        assert_eq!(words(&config, Stage::Deep), bare.replace(" --bare", ""));
+    }
+
+    #[test]
+    fn empty_choices_leave_their_flags_out() {
+        let mut config = config();
+        config.triage.effort.clear();
+        config.analyze.fallback_model = config.analyze.model.clone();
+        assert!(!words(&config, Stage::Triage).contains("--effort"));
+        assert!(!words(&config, Stage::Deep).contains("--fallback-model"));
+    }
+
+    #[test]
+    fn permissions_are_never_skipped() {
+        for stage in [Stage::Triage, Stage::Deep] {
+            assert!(!words(&config(), stage).contains("dangerously"));
+        }
+    }
+
+    #[test]
+    fn the_environment_is_complete_and_nothing_leaks_in() {
+        let mut config = config();
+        config.agent.pass_env = vec!["HTTPS_PROXY".into(), "AZURE_DEVOPS_PAT".into()];
+        let own = [
+            ("PATH", "/opt/bin:/bin"),
+            ("HOME", "/home/me"),
+            ("ANTHROPIC_API_KEY", "k"),
+            ("HTTPS_PROXY", "http://p"),
+            ("AZURE_DEVOPS_PAT", "tracker"),
+            ("LD_PRELOAD", "x.so"),
+        ];
+        let env = environment(&config, &own);
+        let expected = [
+            ("ANTHROPIC_API_KEY", "k"),
+            ("API_TIMEOUT_MS", "120000"),
+            ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("CLAUDE_CODE_MAX_RETRIES", "3"),
+            ("CLAUDE_CODE_TMPDIR", "/scratch/s1/tmp"),
+            ("DISABLE_AUTOUPDATER", "1"),
+            ("DISABLE_ERROR_REPORTING", "1"),
+            ("DISABLE_TELEMETRY", "1"),
+            ("HOME", "/scratch/s1/home"),
+            ("HTTPS_PROXY", "http://p"),
+            ("LANG", "C.UTF-8"),
+            ("PATH", "/opt/bin:/bin"),
+            ("TMPDIR", "/scratch/s1/tmp"),
+        ];
+        let found: Vec<(&str, &str)> = env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_login_on_disk_is_found_without_lending_the_home() {
+        let mut config = config();
+        config.agent.auth = AgentAuth::Login;
+        let env = environment(&config, &[("HOME", "/home/me"), (API_KEY, "k")]);
+        assert!(!env.contains_key(API_KEY), "a key would win over the login");
+        assert_eq!(env["CLAUDE_CONFIG_DIR"], "/home/me/.claude");
+        assert_eq!(env["HOME"], "/scratch/s1/home");
+        config.agent.credential_env = "CLAUDE_CODE_OAUTH_TOKEN".into();
+        let env = environment(&config, &[("HOME", "/h"), ("CLAUDE_CODE_OAUTH_TOKEN", "t")]);
+        assert!(!env.contains_key("CLAUDE_CONFIG_DIR"));
+        assert_eq!(env["CLAUDE_CODE_OAUTH_TOKEN"], "t");
+    }
+}

@@ -1,0 +1,56 @@
+//! The Claude Code CLI as a headless child.
+//!
+//! Built on its behaviour as measured on version 2.1.325: [`command`] holds the command line and
+//! the environment, [`stream`] reads its `stream-json` output, [`outcome`] says what its end
+//! means. Exit code 0 alone means nothing; see [`outcome::classify`].
+
+pub mod command;
+pub mod outcome;
+pub mod stream;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::{Agent, Decoder, Task, Transcript};
+use crate::config::Config;
+use crate::model::Outcome;
+
+pub use command::{Environment, SYSTEM_PROMPT_FILE};
+pub use outcome::Expected;
+
+/// The Claude Code CLI, configured.
+#[derive(Clone)]
+pub struct Claude {
+    config: Config,
+    environment: Environment,
+}
+
+impl Claude {
+    /// The agent for this configuration. `lookup` answers for the variables of heartbeat's own
+    /// environment; only those that the configuration names are asked for, and `PATH`.
+    pub fn new(config: &Config, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        Self { config: config.clone(), environment: Environment::collect(config, lookup) }
+    }
+}
+
+impl Agent for Claude {
+    fn args(&self, task: &Task) -> Vec<OsString> {
+        command::args(&self.config, task)
+    }
+
+    fn env(&self, task: &Task) -> Vec<(OsString, OsString)> {
+        command::env(&self.config, &self.environment, task)
+    }
+
+    fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
+        vec![(task.scratch.join(SYSTEM_PROMPT_FILE), task.system_prompt.clone().into_bytes())]
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(stream::ClaudeDecoder::default())
+    }
+
+    fn classify(&self, transcript: &Transcript) -> Outcome {
+        outcome::classify(transcript, Expected::Structured)
+    }
+}

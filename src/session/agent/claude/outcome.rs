@@ -1,0 +1,199 @@
+//! What the end of a session means.
+//!
+//! The CLI says `success` in many ways that are not: an API failure has subtype `success`, SIGINT
+//! exits with 0, a model that ignores the schema exits with 0 and no error, a prompt that begins
+//! with a slash never reaches the model and exits with 0. So success is the conjunction of exit
+//! code, `is_error`, `terminal_reason` and structured output, and everything else has its name.
+
+use super::super::{AgentResult, Exit, Transcript};
+use crate::model::{FailureKind, Outcome};
+
+/// What a session was asked to deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Text is enough.
+    Text,
+    /// An object that fits the schema. All of heartbeat's sessions.
+    Structured,
+}
+
+/// The outcome of a session that ended by itself.
+pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
+    match &transcript.result {
+        None => without_result(transcript),
+        Some(result) if result.is_error => {
+            reported_error(result, transcript.last_error.as_deref().unwrap_or_default())
+        }
+        Some(result) => match transcript.exit {
+            Exit::Code(0) => reported_success(result, expected),
+            exit => ended(exit),
+        },
+    }
+}
+
+fn without_result(transcript: &Transcript) -> Outcome {
+    let why = match transcript.json_lines {
+        0 => FailureKind::NoJson,
+        _ => FailureKind::NoResult,
+    };
+    match transcript.exit {
+        Exit::Code(0) => Outcome::BadOutput { why },
+        exit => ended(exit),
+    }
+}
+
+/// The CLI turns SIGTERM, SIGHUP and SIGINT into exit codes of 128 and the signal's number.
+fn ended(exit: Exit) -> Outcome {
+    match exit {
+        Exit::Signal(signal) => Outcome::Signal { signal },
+        Exit::Code(code @ 129..=159) => Outcome::Signal { signal: code - 128 },
+        Exit::Code(code) => Outcome::ExitCode { code },
+    }
+}
+
+fn reported_success(result: &AgentResult, expected: Expected) -> Outcome {
+    let why = match result.terminal_reason.as_deref() {
+        None => FailureKind::NotSent,
+        Some("completed") => match (expected, &result.structured_output) {
+            (Expected::Structured, None) => FailureKind::SchemaIgnored,
+            _ => return Outcome::Completed,
+        },
+        Some(reason) if reason.starts_with("aborted") => FailureKind::Interrupted,
+        Some(_) => FailureKind::NoResult,
+    };
+    Outcome::BadOutput { why }
+}
+
+fn reported_error(result: &AgentResult, last_error: &str) -> Outcome {
+    let terminal_reason = result.terminal_reason.as_deref().unwrap_or_default();
+    match result.subtype.as_str() {
+        "error_max_budget_usd" => Outcome::OverBudget,
+        "error_max_turns" => Outcome::AgentError { why: FailureKind::MaxTurns },
+        "error_max_structured_output_retries" => {
+            Outcome::AgentError { why: FailureKind::SchemaExhausted }
+        }
+        _ if terminal_reason.starts_with("aborted") => {
+            Outcome::AgentError { why: FailureKind::Interrupted }
+        }
+        _ => api_failure(result, last_error),
+    }
+}
+
+/// A failed call: the stream's own name for it first, then the status, then the text.
+fn api_failure(result: &AgentResult, last_error: &str) -> Outcome {
+    let text = result.text.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let status = result.api_error_status.unwrap_or_default();
+    let limit = |why| Outcome::ProviderLimit { why };
+    let error = |why| Outcome::AgentError { why };
+    if last_error == "billing_error" || text.contains("credit balance") || status == 402 {
+        return limit(FailureKind::Billing);
+    }
+    if last_error == "usage_limit" || text.contains("usage limit") || text.contains("hit your") {
+        return limit(FailureKind::UsageLimit);
+    }
+    match (last_error, status) {
+        ("authentication_failed" | "oauth_org_not_allowed", _) | (_, 401 | 403) => {
+            limit(FailureKind::Authentication)
+        }
+        ("rate_limit", _) | (_, 429) => limit(FailureKind::RateLimit),
+        ("refusal", _) => error(FailureKind::Refused),
+        ("max_output_tokens", _) => error(FailureKind::MaxOutputTokens),
+        ("model_not_found", _) | (_, 404) => error(FailureKind::ModelNotFound),
+        ("invalid_request", _) | (_, 400 | 413 | 422) => error(FailureKind::InvalidRequest),
+        _ => error(FailureKind::ApiError),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ended_with(exit: Exit, result: Option<AgentResult>, last_error: &str) -> Outcome {
+        let transcript = Transcript {
+            exit,
+            result,
+            json_lines: 3,
+            last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
+            stderr_tail: String::new(),
+        };
+        classify(&transcript, Expected::Structured)
+    }
+
+    fn good() -> AgentResult {
+        AgentResult {
+            subtype: "success".into(),
+            terminal_reason: Some("completed".into()),
+            structured_output: Some(json!({})),
+            ..AgentResult::default()
+        }
+    }
+
+    fn failed(status: u16, text: &str) -> Option<AgentResult> {
+        Some(AgentResult {
+            is_error: true,
+            terminal_reason: Some("api_error".into()),
+            api_error_status: (status > 0).then_some(status),
+            text: Some(text.to_owned()),
+            structured_output: None,
+            ..good()
+        })
+    }
+
+    #[test]
+    fn success_needs_all_four_parts() {
+        assert_eq!(ended_with(Exit::Code(0), Some(good()), ""), Outcome::Completed);
+        let spoilt: [fn(&mut AgentResult); 3] = [
+            |result| result.is_error = true,
+            |result| result.terminal_reason = None,
+            |result| result.structured_output = None,
+        ];
+        for spoil in spoilt {
+            let mut result = good();
+            spoil(&mut result);
+            assert!(!ended_with(Exit::Code(0), Some(result), "").is_success());
+        }
+        assert_eq!(ended_with(Exit::Code(1), Some(good()), ""), Outcome::ExitCode { code: 1 });
+        assert_eq!(ended_with(Exit::Signal(9), Some(good()), ""), Outcome::Signal { signal: 9 });
+    }
+
+    #[test]
+    fn provider_limits_are_told_from_the_items_own_failures() {
+        use FailureKind::{
+            ApiError, Authentication, Billing, InvalidRequest, MaxOutputTokens, ModelNotFound,
+            RateLimit, Refused, UsageLimit,
+        };
+        let limit = |why| Outcome::ProviderLimit { why };
+        let error = |why| Outcome::AgentError { why };
+        for (status, last_error, text, expected) in [
+            (429, "rate_limit", "API Error: Request rejected (429)", limit(RateLimit)),
+            (429, "rate_limit", "You've hit your limit · resets 3pm", limit(UsageLimit)),
+            (429, "usage_limit", "", limit(UsageLimit)),
+            (0, "", "Claude AI usage limit reached|1731726000", limit(UsageLimit)),
+            (401, "authentication_failed", "Invalid API key", limit(Authentication)),
+            (0, "authentication_failed", "Not logged in", limit(Authentication)),
+            (403, "unknown", "", limit(Authentication)),
+            (400, "billing_error", "Credit balance is too low", limit(Billing)),
+            (529, "server_error", "Overloaded", error(ApiError)),
+            (0, "server_error", "Connection dropped", error(ApiError)),
+            (404, "model_not_found", "", error(ModelNotFound)),
+            (413, "invalid_request", "", error(InvalidRequest)),
+            (400, "unknown", "messages: bad", error(InvalidRequest)),
+            (0, "max_output_tokens", "", error(MaxOutputTokens)),
+            (0, "refusal", "", error(Refused)),
+        ] {
+            let outcome = ended_with(Exit::Code(1), failed(status, text), last_error);
+            assert_eq!(outcome, expected, "{status} {last_error:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_without_a_result_is_named_by_how_the_process_went() {
+        let bad = |why| Outcome::BadOutput { why };
+        assert_eq!(ended_with(Exit::Code(0), None, ""), bad(FailureKind::NoResult));
+        assert_eq!(ended_with(Exit::Code(143), None, ""), Outcome::Signal { signal: 15 });
+        assert_eq!(ended_with(Exit::Signal(9), None, ""), Outcome::Signal { signal: 9 });
+        assert_eq!(ended_with(Exit::Code(1), None, ""), Outcome::ExitCode { code: 1 });
+    }
+}

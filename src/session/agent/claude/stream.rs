@@ -1,0 +1,297 @@
+//! The CLI's `stream-json` output, line by line.
+//!
+//! One JSON object per line, in no fixed key order, with types that come and go between versions:
+//! what is not known is counted and taken as a sign of life, nothing more. All that is kept is
+//! bounded, whatever the agent writes.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::super::{AgentEvent, AgentResult, Decoder, StreamNotes};
+use crate::model::{Usage, Usd};
+
+/// Tool calls tracked at once; a session beyond that is far over every limit anyway.
+const MAX_OPEN_TOOLS: usize = 256;
+
+/// Longest name kept of anything the stream names.
+const MAX_NAME: usize = 120;
+
+/// Types that are known and say no more than that the agent lives.
+const QUIET_TYPES: [&str; 13] = [
+    "system/ui_invalidate",
+    "system/hook_started",
+    "system/hook_response",
+    "system/informational",
+    "system/thinking_tokens",
+    "system/task_started",
+    "system/task_notification",
+    "system/background_tasks_changed",
+    "system/status",
+    "system/model_refusal_no_fallback",
+    "stream_event",
+    "tool_progress",
+    "user",
+];
+
+type Object = Map<String, Value>;
+
+/// Decodes one session's output.
+#[derive(Debug, Default)]
+pub struct ClaudeDecoder {
+    open_tools: BTreeSet<String>,
+    reads: u32,
+    last_error: Option<String>,
+    usage_limit: bool,
+    current_message: Option<String>,
+    notes: StreamNotes,
+}
+
+impl Decoder for ClaudeDecoder {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Vec::new();
+        }
+        match serde_json::from_slice::<Value>(line) {
+            Ok(Value::Object(object)) => self.object(object),
+            _ => vec![AgentEvent::NotJson],
+        }
+    }
+
+    fn last_error(&self) -> Option<String> {
+        match (&self.last_error, self.usage_limit) {
+            (None, true) => Some("usage_limit".to_owned()),
+            (Some(error), true) if error == "rate_limit" => Some("usage_limit".to_owned()),
+            (error, _) => error.clone(),
+        }
+    }
+
+    fn reads(&self) -> u32 {
+        self.reads
+    }
+
+    fn notes(&self) -> StreamNotes {
+        self.notes.clone()
+    }
+}
+
+impl ClaudeDecoder {
+    fn object(&mut self, mut object: Object) -> Vec<AgentEvent> {
+        let kind = kind_of(&object);
+        match kind.as_str() {
+            "system/init" => vec![AgentEvent::Initialised {
+                model: name(&object, "model"),
+                version: name(&object, "claude_code_version"),
+            }],
+            "system/status" if text(&object, "status") == "requesting" => {
+                vec![AgentEvent::Requesting]
+            }
+            "system/api_retry" => vec![self.retry(&object)],
+            "assistant" => self.assistant(&object),
+            "user" => self.user(&object),
+            "stream_event" => self.partial(&object),
+            "result" => vec![AgentEvent::Result(Box::new(result(&mut object)))],
+            _ => {
+                self.remark(&kind, &object);
+                vec![AgentEvent::Alive { kind }]
+            }
+        }
+    }
+
+    fn retry(&mut self, object: &Object) -> AgentEvent {
+        self.notes.retries = self.notes.retries.saturating_add(1);
+        self.last_error = Some(name(object, "error")).filter(|error| !error.is_empty());
+        AgentEvent::Retrying {
+            attempt: number(object, "attempt").try_into().unwrap_or(u32::MAX),
+            delay_ms: number(object, "retry_delay_ms"),
+            status: status(object, "error_status"),
+        }
+    }
+
+    fn assistant(&mut self, object: &Object) -> Vec<AgentEvent> {
+        let message = object.get("message").and_then(Value::as_object);
+        let error = name(object, "error");
+        if !error.is_empty() {
+            self.last_error = Some(error);
+            return vec![AgentEvent::Alive { kind: "assistant/error".to_owned() }];
+        }
+        if let Some(message) = message {
+            self.count_input(message);
+        }
+        let mut events = Vec::new();
+        for block in content(message) {
+            if text(block, "type") == "tool_use" {
+                events.extend(self.tool_started(block));
+            }
+        }
+        events.insert(0, AgentEvent::Content);
+        events
+    }
+
+    fn tool_started(&mut self, block: &Object) -> Option<AgentEvent> {
+        let (id, name) = (name(block, "id"), name(block, "name"));
+        let is_new = match self.open_tools.len() < MAX_OPEN_TOOLS {
+            true => self.open_tools.insert(id.clone()),
+            false => !self.open_tools.contains(&id),
+        };
+        if !is_new {
+            return None;
+        }
+        if name == "Read" {
+            self.reads = self.reads.saturating_add(1);
+        }
+        Some(AgentEvent::ToolStarted { id, name })
+    }
+
+    fn user(&mut self, object: &Object) -> Vec<AgentEvent> {
+        let message = object.get("message").and_then(Value::as_object);
+        let finished: Vec<AgentEvent> = content(message)
+            .filter(|block| text(block, "type") == "tool_result")
+            .map(|block| name(block, "tool_use_id"))
+            .map(|id| {
+                self.open_tools.remove(&id);
+                AgentEvent::ToolFinished { id }
+            })
+            .collect();
+        match finished.is_empty() {
+            true => vec![AgentEvent::Alive { kind: "user".to_owned() }],
+            false => finished,
+        }
+    }
+
+    /// A piece of the model's answer, as the provider streams it. Tool calls count only when they
+    /// are complete, in the `assistant` line that follows.
+    fn partial(&mut self, object: &Object) -> Vec<AgentEvent> {
+        let event = object.get("event").and_then(Value::as_object);
+        let kind = event.map(|event| text(event, "type")).unwrap_or_default();
+        let usage = event.and_then(|event| event.get("usage")).and_then(Value::as_object);
+        match kind {
+            "message_start" => {
+                let message = event.and_then(|event| event.get("message"));
+                if let Some(message) = message.and_then(Value::as_object) {
+                    self.count_input(message);
+                }
+                vec![AgentEvent::Content]
+            }
+            "message_delta" => {
+                let output = usage.map(|usage| number(usage, "output_tokens")).unwrap_or_default();
+                add(&mut self.notes.tokens_seen.output_tokens, output);
+                vec![AgentEvent::Content]
+            }
+            "content_block_start" | "content_block_delta" => vec![AgentEvent::Content],
+            _ => vec![AgentEvent::Alive { kind: shortened("stream_event/", kind) }],
+        }
+    }
+
+    /// Input tokens of a message, once: every block of it repeats them.
+    fn count_input(&mut self, message: &Object) {
+        let id = name(message, "id");
+        if self.current_message.as_deref() == Some(id.as_str()) {
+            return;
+        }
+        self.current_message = Some(id);
+        if let Some(usage) = message.get("usage").and_then(Value::as_object) {
+            let seen = &mut self.notes.tokens_seen;
+            add(&mut seen.input_tokens, number(usage, "input_tokens"));
+            add(&mut seen.cache_read_tokens, number(usage, "cache_read_input_tokens"));
+            add(&mut seen.cache_creation_tokens, number(usage, "cache_creation_input_tokens"));
+        }
+    }
+
+    /// What a line that does not change the course still tells.
+    fn remark(&mut self, kind: &str, object: &Object) {
+        match kind {
+            "system/model_fallback" => {
+                self.notes.fallback_model = Some(name(object, "fallback_model"));
+            }
+            "system/permission_denied" => {
+                self.notes.denied_tools = self.notes.denied_tools.saturating_add(1);
+            }
+            "system/model_refusal_no_fallback" => self.last_error = Some("refusal".to_owned()),
+            "rate_limit_event" => self.rate_limit(object),
+            _ if QUIET_TYPES.contains(&kind) => {}
+            _ => self.notes.count_unknown(kind),
+        }
+    }
+
+    fn rate_limit(&mut self, object: &Object) {
+        let info = object.get("rate_limit_info").and_then(Value::as_object);
+        let Some(info) = info.filter(|info| text(info, "status") == "rejected") else { return };
+        self.usage_limit = true;
+        let seconds = info.get("resetsAt").and_then(Value::as_i64);
+        let until = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+        self.notes.suspended_until = until.or(self.notes.suspended_until);
+    }
+}
+
+fn result(object: &mut Object) -> AgentResult {
+    let usage = object.get("usage").and_then(Value::as_object);
+    let tokens = |key| usage.map(|usage| number(usage, key)).unwrap_or_default();
+    let cost = object.get("total_cost_usd").and_then(Value::as_f64).unwrap_or_default();
+    let usage = Usage {
+        input_tokens: tokens("input_tokens"),
+        output_tokens: tokens("output_tokens"),
+        cache_read_tokens: tokens("cache_read_input_tokens"),
+        cache_creation_tokens: tokens("cache_creation_input_tokens"),
+        cost: Usd::from_dollars(cost.max(0.0)),
+    };
+    let text = match object.remove("result") {
+        Some(Value::String(text)) => Some(text),
+        _ => object.get("errors").and_then(Value::as_array).map(|errors| joined(errors)),
+    };
+    let named = |key| Some(name(object, key)).filter(|text| !text.is_empty());
+    AgentResult {
+        // Absent means an unknown shape, and that is not a success.
+        is_error: object.get("is_error").and_then(Value::as_bool).unwrap_or(true),
+        subtype: name(object, "subtype"),
+        terminal_reason: named("terminal_reason"),
+        api_error_status: status(object, "api_error_status"),
+        api_error_type: named("api_error_type"),
+        text,
+        structured_output: object.remove("structured_output").filter(|value| !value.is_null()),
+        usage,
+    }
+}
+
+fn joined(errors: &[Value]) -> String {
+    errors.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
+}
+
+fn kind_of(object: &Object) -> String {
+    match (text(object, "type"), text(object, "subtype")) {
+        ("system", subtype) => shortened("system/", subtype),
+        (kind, _) => shortened("", kind),
+    }
+}
+
+fn shortened(prefix: &str, text: &str) -> String {
+    let mut name: String = prefix.chars().chain(text.chars().take(MAX_NAME)).collect();
+    name.retain(|c| !c.is_control());
+    name
+}
+
+fn name(object: &Object, key: &str) -> String {
+    shortened("", text(object, key))
+}
+
+fn text<'a>(object: &'a Object, key: &str) -> &'a str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(object: &Object, key: &str) -> u64 {
+    object.get(key).and_then(Value::as_u64).unwrap_or_default()
+}
+
+fn status(object: &Object, key: &str) -> Option<u16> {
+    object.get(key).and_then(Value::as_u64).and_then(|status| status.try_into().ok())
+}
+
+fn add(total: &mut u64, more: u64) {
+    *total = total.saturating_add(more);
+}
+
+fn content(message: Option<&Object>) -> impl Iterator<Item = &Object> {
+    let blocks = message.and_then(|message| message.get("content")).and_then(Value::as_array);
+    blocks.map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_object)
+}
