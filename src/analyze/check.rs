@@ -1,0 +1,172 @@
+//! Is a finding usable, and do the files it names exist?
+
+use serde_json::Value;
+
+use crate::model::Finding;
+use crate::prompt::{DEEP_SCHEMA, schema};
+
+/// A finding that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// It does not fit the schema.
+    #[error("the finding does not fit its schema: {}", violations.join("; "))]
+    Shape {
+        /// Where and why.
+        violations: Vec<String>,
+    },
+    /// It fits, and says nothing.
+    #[error("the finding has no content: {field} is a placeholder")]
+    Placeholder {
+        /// Which field.
+        field: &'static str,
+    },
+}
+
+/// Words that stand where content should be.
+const PLACEHOLDERS: [&str; 10] =
+    ["...", "\u{2026}", "n/a", "none", "todo", "tbd", "string", "summary", "text", "placeholder"];
+
+/// The finding in an answer, if it is one.
+pub fn check(output: &Value) -> Result<Finding, CheckError> {
+    let shape = |violations| CheckError::Shape { violations };
+    let schema: Value =
+        serde_json::from_str(DEEP_SCHEMA).map_err(|error| shape(vec![error.to_string()]))?;
+    let violations = schema::violations(&schema, output);
+    if !violations.is_empty() {
+        return Err(shape(violations));
+    }
+    let mut finding: Finding =
+        serde_json::from_value(output.clone()).map_err(|error| shape(vec![error.to_string()]))?;
+    for (field, text) in
+        [("summary", &finding.summary), ("suggested_change", &finding.suggested_change)]
+    {
+        let bare = text.trim().trim_matches(|c: char| "<>[]\"'".contains(c)).to_lowercase();
+        if bare.is_empty() || PLACEHOLDERS.contains(&bare.as_str()) {
+            return Err(CheckError::Placeholder { field });
+        }
+    }
+    tidy(&mut finding);
+    Ok(finding)
+}
+
+/// Control characters have no place in what people read, and a path has one spelling.
+fn tidy(finding: &mut Finding) {
+    let texts = [&mut finding.summary, &mut finding.suggested_change]
+        .into_iter()
+        .chain(&mut finding.likely_causes)
+        .chain(&mut finding.open_questions)
+        .chain(finding.files.iter_mut().flat_map(|file| [&mut file.path, &mut file.reason]));
+    for text in texts {
+        text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t'));
+    }
+    for file in &mut finding.files {
+        file.path = tidy_path(&file.path);
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    finding.files.retain(|file| seen.insert(file.path.clone()));
+}
+
+/// `./src/a.rs:12-30` is `src/a.rs` to the repository.
+fn tidy_path(path: &str) -> String {
+    let path = path.trim().trim_matches('`').trim();
+    let path = path.strip_prefix("./").unwrap_or(path);
+    match path.rsplit_once(':') {
+        Some((file, lines)) if is_line_range(lines) && !file.is_empty() => file.to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+fn is_line_range(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_digit() || "-,L".contains(c))
+}
+
+/// Writes down for every file whether it exists. `exists` is asked about plain relative paths
+/// only: what points out of the repository is never looked at and counts as missing.
+pub fn mark_missing_files(finding: &mut Finding, exists: impl Fn(&str) -> bool) {
+    for file in &mut finding.files {
+        file.exists = Some(stays_inside(&file.path) && exists(&file.path));
+    }
+}
+
+fn stays_inside(path: &str) -> bool {
+    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    !path.is_empty()
+        && !path.starts_with(['/', '\\', '~'])
+        && !path.contains(['\\', ':', '\n', '\0'])
+        && path.split('/').all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn output() -> Value {
+        json!({
+            "summary": "The total is rounded twice.",
+            "likely_causes": ["Rounding in the line and in the sum."],
+            "files": [
+                {"path": "./src/total.rs:12-30", "reason": "sums up"},
+                {"path": "src/total.rs", "reason": "again"},
+                {"path": "`src/line.rs`", "reason": "rounds"},
+            ],
+            "suggested_change": "Round once, in `total`.",
+            "risk": "low", "effort": "small", "confidence": "high",
+            "open_questions": [],
+        })
+    }
+
+    #[test]
+    fn a_good_finding_is_taken_and_its_paths_are_tidied() {
+        let finding = check(&output()).unwrap();
+        let paths: Vec<&str> = finding.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths, ["src/total.rs", "src/line.rs"]);
+        assert!(finding.files.iter().all(|file| file.exists.is_none()));
+    }
+
+    #[test]
+    fn the_agent_cannot_claim_that_a_file_exists() {
+        let mut output = output();
+        output["files"][0]["exists"] = json!(true);
+        let Err(CheckError::Shape { violations }) = check(&output) else { panic!("was taken") };
+        assert_eq!(violations, ["/files/0/exists: not allowed"]);
+    }
+
+    #[test]
+    fn placeholders_and_wrong_shapes_are_refused() {
+        let mut empty = output();
+        empty["summary"] = json!(" ... ");
+        assert_eq!(check(&empty), Err(CheckError::Placeholder { field: "summary" }));
+        let mut graded = output();
+        graded["risk"] = json!("none");
+        assert!(matches!(check(&graded), Err(CheckError::Shape { .. })));
+        assert!(matches!(check(&json!(null)), Err(CheckError::Shape { .. })));
+    }
+
+    #[test]
+    fn paths_that_leave_the_repository_are_never_looked_at() {
+        let mut finding = check(&output()).unwrap();
+        let outside =
+            ["/etc/passwd", "../x", "a/../../x", "~/x", "a//b", "./../x", "C:\\x", "a\\b", "", "."];
+        let template = finding.files[0].clone();
+        finding.files = outside
+            .iter()
+            .map(|path| crate::model::FileReference {
+                path: (*path).to_owned(),
+                ..template.clone()
+            })
+            .collect();
+        mark_missing_files(&mut finding, |path| panic!("asked about {path}"));
+        assert!(finding.files.iter().all(|file| file.exists == Some(false)));
+    }
+
+    #[test]
+    fn files_are_marked_by_what_the_repository_says() {
+        let mut finding = check(&output()).unwrap();
+        mark_missing_files(&mut finding, |path| path == "src/line.rs");
+        let marks: Vec<_> = finding.files.iter().map(|file| file.exists).collect();
+        assert_eq!(marks, [Some(false), Some(true)]);
+    }
+}

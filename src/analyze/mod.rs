@@ -1,0 +1,66 @@
+//! Deep analysis: what is asked about one item, how the finding is checked, how it reads.
+//!
+//! Everything here is pure; the run's step starts the session and knows the repository.
+
+mod check;
+mod markdown;
+
+use minijinja::context;
+
+use crate::config::Analyze;
+use crate::model::{CleanItem, Verdict};
+use crate::prompt::{
+    DEEP_SCHEMA, Detail, Fence, PromptError, Prompts, Rendered, Template, item_text,
+};
+
+pub use check::{CheckError, check, mark_missing_files};
+pub use markdown::markdown;
+
+/// What a deep analysis works on.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The item.
+    pub item: &'a CleanItem,
+    /// What triage said about it.
+    pub verdict: &'a Verdict,
+    /// The picture of the repository; may be empty.
+    pub overview: &'a str,
+    /// The places that matter for this item; may be empty.
+    pub context: &'a str,
+}
+
+/// The words of one deep session.
+pub fn render(
+    prompts: &Prompts,
+    request: Request<'_>,
+    config: &Analyze,
+    fence: &Fence,
+) -> Result<Rendered, PromptError> {
+    let item = item_text(request.item, Detail::Full, config.max_item_tokens);
+    let max_files_read = config.max_files_read;
+    let system = context! { fence => fence.tag(), max_files_read };
+    let system = prompts.render(Template::DeepSystem, system)?;
+    let values = context! {
+        fence => fence.tag(),
+        id => request.item.item.id.0,
+        item => fence.guard(&item),
+        verdict => fence.guard(&verdict_text(request.verdict)),
+        overview => fence.guard(request.overview).trim(),
+        context => fence.guard(request.context).trim(),
+        max_files_read,
+    };
+    let user = prompts.render(Template::DeepUser, values)?;
+    prompts.finish(system, user, serde_json::from_str(DEEP_SCHEMA)?)
+}
+
+fn verdict_text(verdict: &Verdict) -> String {
+    let mut text = format!("{:?}: {}", verdict.complexity, verdict.reason);
+    if !verdict.modules.is_empty() {
+        text.push_str(&format!("\nmodules: {}", verdict.modules.join(", ")));
+    }
+    if !verdict.related.is_empty() {
+        let ids: Vec<String> = verdict.related.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("\nrelated items: {}", ids.join(", ")));
+    }
+    text
+}

@@ -1,0 +1,342 @@
+//! What an agent is told: templates, the fence around untrusted text, and the shape of the answer.
+//!
+//! The templates live in `prompts/`, are built into the program and can be replaced one by one by
+//! the configuration. They are strict: a variable that does not exist is an error when the
+//! program starts, not a hole in a prompt. Work-item text is only ever a value, never a template.
+//! The JSON schemas beside them are the one source for the agent's flag and for our own checks.
+
+mod budget;
+mod fence;
+mod item;
+pub mod schema;
+
+use std::path::{Path, PathBuf};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, UndefinedBehavior, context};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::config::{AgentAuth, Config};
+
+pub use budget::{cut_to_tokens, estimate_tokens};
+pub use fence::{Fence, neutralise_mentions};
+pub use item::{Detail, item_text};
+
+/// Schema of triage's answer.
+pub const TRIAGE_SCHEMA: &str = include_str!("../../prompts/triage.schema.json");
+
+/// Schema of a deep analysis.
+pub const DEEP_SCHEMA: &str = include_str!("../../prompts/deep.schema.json");
+
+/// The agent takes no more than 10 MB on its standard input.
+const MAX_PROMPT_BYTES: usize = 10_000_000;
+
+/// One of the four templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Template {
+    /// What triage is.
+    TriageSystem,
+    /// The items to judge.
+    TriageUser,
+    /// What a deep analysis is.
+    DeepSystem,
+    /// The item to analyse.
+    DeepUser,
+}
+
+impl Template {
+    /// All four.
+    pub const ALL: [Self; 4] =
+        [Self::TriageSystem, Self::TriageUser, Self::DeepSystem, Self::DeepUser];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::TriageSystem => "triage.system.md",
+            Self::TriageUser => "triage.user.md",
+            Self::DeepSystem => "deep.system.md",
+            Self::DeepUser => "deep.user.md",
+        }
+    }
+
+    const fn built_in(self) -> &'static str {
+        match self {
+            Self::TriageSystem => include_str!("../../prompts/triage.system.md"),
+            Self::TriageUser => include_str!("../../prompts/triage.user.md"),
+            Self::DeepSystem => include_str!("../../prompts/deep.system.md"),
+            Self::DeepUser => include_str!("../../prompts/deep.user.md"),
+        }
+    }
+
+    fn replacement(self, config: &Config) -> &Path {
+        match self {
+            Self::TriageSystem => &config.prompts.triage_system,
+            Self::TriageUser => &config.prompts.triage_user,
+            Self::DeepSystem => &config.prompts.deep_system,
+            Self::DeepUser => &config.prompts.deep_user,
+        }
+    }
+
+    /// Values of the right shape, to find unknown variables before the first run.
+    fn sample(self) -> minijinja::Value {
+        match self {
+            Self::TriageSystem => context! { fence => "data-0" },
+            Self::TriageUser => context! {
+                fence => "data-0", ids => [1], again => true,
+                items => [context! { id => 1, text => "text" }],
+            },
+            Self::DeepSystem => context! { fence => "data-0", max_files_read => 5 },
+            Self::DeepUser => context! {
+                fence => "data-0", id => 1, item => "text", verdict => "text",
+                overview => "text", context => "text", max_files_read => 5,
+            },
+        }
+    }
+}
+
+/// A prompt could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    /// A configured file cannot be read.
+    #[error("the prompt file {} cannot be read: {source}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A template is broken or names something that does not exist.
+    #[error("the prompt {name} is broken: {}", detail(source))]
+    Template {
+        /// Which.
+        name: String,
+        /// What the template engine says.
+        source: minijinja::Error,
+    },
+    /// The template engine refused its own settings.
+    #[error("the template engine refused its settings: {0}")]
+    Syntax(minijinja::Error),
+    /// A rendered prompt is empty.
+    #[error("the prompt {name} is empty")]
+    Empty {
+        /// Which.
+        name: String,
+    },
+    /// A rendered prompt is longer than the agent takes.
+    #[error("the prompt is {bytes} bytes long; the agent takes {MAX_PROMPT_BYTES}")]
+    TooLong {
+        /// How long.
+        bytes: usize,
+    },
+    /// A built-in schema is not JSON.
+    #[error("a schema is not JSON: {0}")]
+    Schema(#[from] serde_json::Error),
+}
+
+fn detail(error: &minijinja::Error) -> String {
+    match error.line() {
+        Some(line) => format!("line {line}: {error}"),
+        None => error.to_string(),
+    }
+}
+
+/// A session's words: all that an agent is told, and the shape it has to answer in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// The system prompt.
+    pub system: String,
+    /// The prompt itself, for standard input.
+    pub user: String,
+    /// The schema of the answer.
+    pub schema: Value,
+}
+
+impl Rendered {
+    /// Estimated tokens of all of it.
+    pub fn tokens(&self) -> u64 {
+        estimate_tokens(&self.system)
+            + estimate_tokens(&self.user)
+            + estimate_tokens(&self.schema.to_string())
+    }
+}
+
+/// The four templates in force.
+#[derive(Debug)]
+pub struct Prompts {
+    templates: Environment<'static>,
+    auth: AgentAuth,
+    version: String,
+}
+
+impl Prompts {
+    /// The built-in templates.
+    pub fn built_in(auth: AgentAuth) -> Result<Self, PromptError> {
+        Self::from_sources(auth, |template| Ok(template.built_in().to_owned()))
+    }
+
+    /// The templates the configuration asks for; `read` reads a file that replaces one.
+    pub fn load(
+        config: &Config,
+        read: impl Fn(&Path) -> std::io::Result<String>,
+    ) -> Result<Self, PromptError> {
+        Self::from_sources(config.agent.auth, |template| match template.replacement(config) {
+            path if path.as_os_str().is_empty() => Ok(template.built_in().to_owned()),
+            path => read(path)
+                .map_err(|source| PromptError::Unreadable { path: path.to_owned(), source }),
+        })
+    }
+
+    fn from_sources(
+        auth: AgentAuth,
+        source_of: impl Fn(Template) -> Result<String, PromptError>,
+    ) -> Result<Self, PromptError> {
+        let mut templates = Environment::new();
+        templates.set_undefined_behavior(UndefinedBehavior::Strict);
+        templates.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        let lines_of_tags_vanish =
+            SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        templates.set_syntax(lines_of_tags_vanish.map_err(PromptError::Syntax)?);
+        let mut hash = Sha256::new();
+        for template in Template::ALL {
+            let source = source_of(template)?;
+            hash.update(u64::try_from(source.len()).unwrap_or(u64::MAX).to_le_bytes());
+            hash.update(&source);
+            templates
+                .add_template_owned(template.name(), source)
+                .map_err(|source| template_error(template, source))?;
+        }
+        hash.update(TRIAGE_SCHEMA);
+        hash.update(DEEP_SCHEMA);
+        let version = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let prompts = Self { templates, auth, version };
+        for template in Template::ALL {
+            prompts.render(template, template.sample())?;
+        }
+        Ok(prompts)
+    }
+
+    /// Changes whenever a template or a schema does; part of an item's fingerprint.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Fills one template in.
+    pub(crate) fn render(
+        &self,
+        template: Template,
+        values: minijinja::Value,
+    ) -> Result<String, PromptError> {
+        let text = self
+            .templates
+            .get_template(template.name())
+            .and_then(|found| found.render(values))
+            .map_err(|source| template_error(template, source))?;
+        match text.trim() {
+            "" => Err(PromptError::Empty { name: template.name().to_owned() }),
+            text => Ok(format!("{text}\n")),
+        }
+    }
+
+    /// Puts a session's words together and makes the prompt safe to send: it never begins with a
+    /// slash (the agent would take it for a command), and for a login no `@` names a file.
+    pub(crate) fn finish(
+        &self,
+        system: String,
+        mut user: String,
+        schema: Value,
+    ) -> Result<Rendered, PromptError> {
+        if self.auth == AgentAuth::Login {
+            user = neutralise_mentions(&user);
+        }
+        if user.trim_start().starts_with('/') {
+            user.insert_str(0, "Task:\n");
+        }
+        match user.len() {
+            bytes if bytes > MAX_PROMPT_BYTES => Err(PromptError::TooLong { bytes }),
+            _ => Ok(Rendered { system, user, schema }),
+        }
+    }
+}
+
+fn template_error(template: Template, source: minijinja::Error) -> PromptError {
+    PromptError::Template { name: template.name().to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        toml::from_str(crate::config::DEFAULT_TOML).unwrap()
+    }
+
+    #[test]
+    fn an_unknown_variable_is_found_at_the_start() {
+        let mut config = config();
+        config.prompts.triage_user = "mine.md".into();
+        let error =
+            Prompts::load(&config, |_| Ok("one\n{{ itmes }}".to_owned())).unwrap_err().to_string();
+        assert!(error.contains("triage.user.md") && error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_replacement_changes_the_version() {
+        let mut config = config();
+        let built_in = Prompts::built_in(AgentAuth::ApiKey).unwrap();
+        assert_eq!(
+            Prompts::load(&config, |_| unreachable!()).unwrap().version(),
+            built_in.version()
+        );
+        config.prompts.deep_system = "mine.md".into();
+        let mine = Prompts::load(&config, |_| Ok("Be brief.".to_owned())).unwrap();
+        assert_ne!(mine.version(), built_in.version());
+        assert_eq!(mine.version().len(), 16);
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let mut config = config();
+        config.prompts.deep_user = "/no/such/prompt.md".into();
+        let error = Prompts::load(&config, |_| Err(std::io::ErrorKind::NotFound.into()));
+        assert!(error.unwrap_err().to_string().contains("/no/such/prompt.md"));
+    }
+
+    #[test]
+    fn an_empty_prompt_is_refused() {
+        let mut config = config();
+        config.prompts.deep_user = "mine.md".into();
+        let error = Prompts::load(&config, |_| Ok(" \n".to_owned())).unwrap_err();
+        assert!(matches!(error, PromptError::Empty { .. }));
+    }
+
+    #[test]
+    fn a_prompt_never_begins_with_a_slash() {
+        let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
+        for start in ["/help", "\n /exit"] {
+            let rendered = prompts.finish(String::new(), start.to_owned(), Value::Null).unwrap();
+            assert!(!rendered.user.trim_start().starts_with('/'));
+            assert!(rendered.user.ends_with(start));
+        }
+    }
+
+    #[test]
+    fn only_a_login_changes_mentions() {
+        for (auth, expected) in [
+            (AgentAuth::ApiKey, "see @/etc/hostname"),
+            (AgentAuth::Login, "see \u{ff20}/etc/hostname"),
+        ] {
+            let prompts = Prompts::built_in(auth).unwrap();
+            let rendered =
+                prompts.finish(String::new(), "see @/etc/hostname".to_owned(), Value::Null);
+            assert_eq!(rendered.unwrap().user, expected);
+        }
+    }
+
+    #[test]
+    fn a_prompt_the_agent_would_refuse_is_refused_before() {
+        let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
+        let long = "x".repeat(MAX_PROMPT_BYTES + 1);
+        let error = prompts.finish(String::new(), long, Value::Null).unwrap_err();
+        assert!(matches!(error, PromptError::TooLong { .. }));
+    }
+}

@@ -1,0 +1,170 @@
+//! Our own check of an answer against its schema.
+//!
+//! Knows the part of JSON Schema that the schemas in `prompts/` use, and refuses to know less: a
+//! test fails when a schema uses a word that is not checked here.
+
+use serde_json::{Map, Value, json};
+
+/// The words that are checked.
+pub const KNOWN_WORDS: [&str; 10] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "minItems",
+    "maxItems",
+    "enum",
+    "minLength",
+    "maxLength",
+];
+
+/// Everything in `value` that does not fit `schema`, as `path: what`. Empty means that it fits.
+pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    check(schema, value, "", &mut found);
+    found
+}
+
+/// Triage's schema for a batch of this many items.
+pub fn for_batch(schema: &str, items: usize) -> Result<Value, serde_json::Error> {
+    let mut schema: Value = serde_json::from_str(schema)?;
+    if let Some(verdicts) =
+        schema.pointer_mut("/properties/verdicts").and_then(Value::as_object_mut)
+    {
+        verdicts.insert("minItems".to_owned(), json!(items));
+        verdicts.insert("maxItems".to_owned(), json!(items));
+    }
+    Ok(schema)
+}
+
+fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    let Some(schema) = schema.as_object() else { return };
+    let place = if path.is_empty() { "/" } else { path };
+    if let Some(kind) = schema.get("type").and_then(Value::as_str)
+        && !has_type(value, kind)
+    {
+        found.push(format!("{place}: must be {kind}"));
+        return;
+    }
+    if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
+        && !allowed.contains(value)
+    {
+        found.push(format!("{place}: must be one of {}", Value::Array(allowed.clone())));
+    }
+    match value {
+        Value::String(text) => {
+            check_length(schema, "Length", text.chars().count(), place, found);
+        }
+        Value::Array(items) => {
+            check_length(schema, "Items", items.len(), place, found);
+            if let Some(item_schema) = schema.get("items") {
+                for (index, item) in items.iter().enumerate() {
+                    check(item_schema, item, &format!("{path}/{index}"), found);
+                }
+            }
+        }
+        Value::Object(object) => check_object(schema, object, path, found),
+        _ => {}
+    }
+}
+
+fn check_length(
+    schema: &Map<String, Value>,
+    word: &str,
+    length: usize,
+    place: &str,
+    found: &mut Vec<String>,
+) {
+    let bound = |name: String| schema.get(&name).and_then(Value::as_u64);
+    let length = u64::try_from(length).unwrap_or(u64::MAX);
+    if let Some(minimum) = bound(format!("min{word}")).filter(|minimum| length < *minimum) {
+        found.push(format!("{place}: shorter than {minimum} (is {length})"));
+    }
+    if let Some(maximum) = bound(format!("max{word}")).filter(|maximum| length > *maximum) {
+        found.push(format!("{place}: longer than {maximum} (is {length})"));
+    }
+}
+
+fn check_object(
+    schema: &Map<String, Value>,
+    object: &Map<String, Value>,
+    path: &str,
+    found: &mut Vec<String>,
+) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let required = schema.get("required").and_then(Value::as_array);
+    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        if !object.contains_key(name) {
+            found.push(format!("{path}/{name}: missing"));
+        }
+    }
+    let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    for (name, value) in object {
+        match properties.and_then(|properties| properties.get(name)) {
+            Some(schema) => check(schema, value, &format!("{path}/{name}"), found),
+            None if closed => found.push(format!("{path}/{name}: not allowed")),
+            None => {}
+        }
+    }
+}
+
+fn has_type(value: &Value, kind: &str) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prompt::{DEEP_SCHEMA, TRIAGE_SCHEMA};
+
+    fn words(schema: &Value, found: &mut Vec<String>) {
+        for (word, value) in schema.as_object().into_iter().flatten() {
+            found.push(word.clone());
+            match word.as_str() {
+                "properties" => value.as_object().unwrap().values().for_each(|s| words(s, found)),
+                "items" => words(value, found),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn every_word_of_our_schemas_is_checked() {
+        for schema in [TRIAGE_SCHEMA, DEEP_SCHEMA] {
+            let mut found = Vec::new();
+            words(&serde_json::from_str(schema).unwrap(), &mut found);
+            assert!(found.iter().all(|word| KNOWN_WORDS.contains(&word.as_str())), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_violation_is_named_with_its_place() {
+        let schema = for_batch(TRIAGE_SCHEMA, 2).unwrap();
+        let output = json!({"verdicts": [
+            {"id": "7", "complexity": "huge", "needs_deep_analysis": true, "reason": "",
+             "modules": [], "related": [], "extra": 1},
+        ], "more": 1});
+        assert_eq!(
+            violations(&schema, &output),
+            [
+                "/more: not allowed",
+                "/verdicts: shorter than 2 (is 1)",
+                "/verdicts/0/complexity: must be one of [\"trivial\",\"simple\",\"moderate\",\"complex\"]",
+                "/verdicts/0/extra: not allowed",
+                "/verdicts/0/id: must be integer",
+                "/verdicts/0/reason: shorter than 1 (is 0)",
+            ]
+        );
+        assert_eq!(violations(&schema, &json!([])), ["/: must be object"]);
+        assert_eq!(violations(&schema, &json!({})), ["/verdicts: missing"]);
+    }
+}

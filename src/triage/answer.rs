@@ -1,0 +1,155 @@
+//! Triage's answer, checked id by id.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::model::{ItemId, Verdict};
+use crate::prompt::{TRIAGE_SCHEMA, schema};
+
+/// Reasons that are no reason.
+const PLACEHOLDERS: [&str; 18] = [
+    "...",
+    "\u{2026}",
+    "-",
+    "n/a",
+    "na",
+    "none",
+    "null",
+    "reason",
+    "string",
+    "text",
+    "todo",
+    "tbd",
+    "because",
+    "unknown",
+    "see above",
+    "same as above",
+    "placeholder",
+    "one sentence",
+];
+
+/// A reason shorter than this says nothing.
+const SHORTEST_REASON: usize = 8;
+
+/// What an answer is worth, id by id. The lists of ids are sorted and each id of the batch is in
+/// exactly one of `verdicts`, `missing`, `doubled`, `malformed` and `placeholder`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Checked {
+    /// Usable verdicts, in the batch's order.
+    pub verdicts: Vec<Verdict>,
+    /// Not in the answer.
+    pub missing: Vec<ItemId>,
+    /// In the answer more than once.
+    pub doubled: Vec<ItemId>,
+    /// In the answer, but not in the schema's shape.
+    pub malformed: Vec<ItemId>,
+    /// In the answer, with a reason that is none.
+    pub placeholder: Vec<ItemId>,
+    /// In the answer and never asked about; ignored.
+    pub unknown: Vec<ItemId>,
+}
+
+impl Checked {
+    /// The ids to ask about again.
+    pub fn failed(&self) -> Vec<ItemId> {
+        let lists = [&self.missing, &self.doubled, &self.malformed, &self.placeholder];
+        let mut failed: Vec<ItemId> = lists.into_iter().flatten().copied().collect();
+        failed.sort_unstable();
+        failed
+    }
+}
+
+/// Checks an answer against the ids that were asked about. No output is the same as an empty one.
+pub fn check(ids: &[ItemId], output: &Value) -> Checked {
+    let mut answers: BTreeMap<ItemId, Vec<&Value>> = BTreeMap::new();
+    for entry in output.get("verdicts").and_then(Value::as_array).into_iter().flatten() {
+        if let Some(id) = entry.get("id").and_then(Value::as_i64) {
+            answers.entry(ItemId(id)).or_default().push(entry);
+        }
+    }
+    let entry_schema = entry_schema();
+    let mut checked = Checked {
+        unknown: answers.keys().filter(|id| !ids.contains(id)).copied().collect(),
+        ..Checked::default()
+    };
+    for id in ids {
+        let found = answers.get(id).map(Vec::as_slice).unwrap_or_default();
+        let list = match found {
+            [] => &mut checked.missing,
+            [entry] => match usable(entry, &entry_schema, ids) {
+                Ok(verdict) => {
+                    checked.verdicts.push(verdict);
+                    continue;
+                }
+                Err(Flaw::Malformed) => &mut checked.malformed,
+                Err(Flaw::Placeholder) => &mut checked.placeholder,
+            },
+            _ => &mut checked.doubled,
+        };
+        list.push(*id);
+        list.sort_unstable();
+    }
+    checked
+}
+
+enum Flaw {
+    Malformed,
+    Placeholder,
+}
+
+fn entry_schema() -> Value {
+    let schema: Value = serde_json::from_str(TRIAGE_SCHEMA).unwrap_or_default();
+    schema.pointer("/properties/verdicts/items").cloned().unwrap_or_default()
+}
+
+fn usable(entry: &Value, entry_schema: &Value, ids: &[ItemId]) -> Result<Verdict, Flaw> {
+    if !schema::violations(entry_schema, entry).is_empty() {
+        return Err(Flaw::Malformed);
+    }
+    let mut verdict =
+        serde_json::from_value::<Verdict>(entry.clone()).map_err(|_| Flaw::Malformed)?;
+    verdict.reason = one_line(&verdict.reason);
+    verdict.modules = verdict.modules.iter().map(|module| one_line(module)).collect();
+    verdict.modules.retain(|module| !module.is_empty());
+    // An item can only be related to one that was asked about, and not to itself.
+    verdict.related.retain(|related| ids.contains(related) && *related != verdict.id);
+    verdict.related.sort_unstable();
+    verdict.related.dedup();
+    match is_placeholder(&verdict.reason) {
+        true => Err(Flaw::Placeholder),
+        false => Ok(verdict),
+    }
+}
+
+fn is_placeholder(reason: &str) -> bool {
+    let reason = reason.trim().to_lowercase();
+    let bare = reason.trim_matches(|c: char| "<>[]{}()\"'.!".contains(c)).trim();
+    reason.chars().count() < SHORTEST_REASON
+        || PLACEHOLDERS.contains(&reason.as_str())
+        || PLACEHOLDERS.contains(&bare)
+}
+
+fn one_line(text: &str) -> String {
+    let visible: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Items that triage takes for the same matter, directly or through others; groups of one are
+/// left out. In the order of the verdicts.
+pub fn related_groups(verdicts: &[Verdict]) -> Vec<Vec<ItemId>> {
+    let mut groups: Vec<Vec<ItemId>> = Vec::new();
+    for verdict in verdicts.iter().filter(|verdict| !verdict.related.is_empty()) {
+        let mut group = vec![verdict.id];
+        group.extend(&verdict.related);
+        let (touching, apart): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|known| known.iter().any(|id| group.contains(id)));
+        groups = apart;
+        let mut merged: Vec<ItemId> = touching.into_iter().flatten().collect();
+        merged.extend(group.into_iter());
+        let mut seen = std::collections::BTreeSet::new();
+        merged.retain(|id| seen.insert(*id));
+        groups.push(merged);
+    }
+    groups
+}

@@ -1,0 +1,46 @@
+//! Triage: what is asked about all changed items at once, and how the answer is checked.
+//!
+//! Everything here is pure; the run's step starts the session. Items go into as few sessions as
+//! fit. An answer counts per id: what is missing, doubled, malformed or a placeholder is asked
+//! again once, for those ids only, and then falls back to a stated default.
+
+mod answer;
+mod batch;
+mod fallback;
+
+use minijinja::context;
+
+use crate::prompt::{Fence, PromptError, Prompts, Rendered, TRIAGE_SCHEMA, Template, schema};
+
+pub use answer::{Checked, check, related_groups};
+pub use batch::{Batch, BatchItem, plan_batches};
+pub use fallback::{Destination, Fallback, fallback};
+
+/// Is a batch asked about for the first time?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// Yes.
+    First,
+    /// Once more, for ids whose first answer was of no use.
+    Again,
+}
+
+/// The words of one triage session.
+pub fn render(
+    prompts: &Prompts,
+    batch: &Batch,
+    fence: &Fence,
+    asking: Asking,
+) -> Result<Rendered, PromptError> {
+    let ids: Vec<i64> = batch.items.iter().map(|item| item.id.0).collect();
+    let items: Vec<minijinja::Value> = batch
+        .items
+        .iter()
+        .map(|item| context! { id => item.id.0, text => fence.guard(&item.text) })
+        .collect();
+    let system = prompts.render(Template::TriageSystem, context! { fence => fence.tag() })?;
+    let again = asking == Asking::Again;
+    let values = context! { fence => fence.tag(), ids, items, again };
+    let user = prompts.render(Template::TriageUser, values)?;
+    prompts.finish(system, user, schema::for_batch(TRIAGE_SCHEMA, batch.items.len())?)
+}
