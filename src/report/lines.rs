@@ -42,7 +42,9 @@ fn step_line(event: &Event) -> Option<String> {
             None => format!("tick     {nominal} skipped ({missed} missed)"),
         },
         Event::OrphanResolved { session, killed } => {
-            format!("orphan   session {session} of an earlier life resolved, {killed} processes ended")
+            format!(
+                "orphan   session {session} of an earlier life resolved, {killed} processes ended"
+            )
         }
         Event::Unkillable { session, detail } => {
             format!("ALARM    session {session} cannot be killed: {detail}")
@@ -69,17 +71,19 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         }
         Event::SessionRegistered { stage, item, attempt, tier, .. } => {
             let subject = item.as_ref().map(name).unwrap_or_default();
-            let attempt =
-                if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
             format!("spawn    {stage} {subject} [{tier}{attempt}]")
         }
         Event::SessionStopping { session, reason } => {
             format!("kill     session {session}: {reason}")
         }
-        Event::SessionEnded { stage, item, outcome, usage, duration_ms, swept, survivors, .. } => {
+        Event::SessionEnded {
+            stage, item, outcome, usage, duration_ms, swept, survivors, ..
+        } => {
             let subject = item.as_ref().map(name).unwrap_or_default();
             let swept = if *swept > 0 { format!(", {swept} swept") } else { String::new() };
-            let alarm = if *survivors > 0 { format!(", {survivors} SURVIVORS") } else { String::new() };
+            let alarm =
+                if *survivors > 0 { format!(", {survivors} SURVIVORS") } else { String::new() };
             format!(
                 "ended    {stage} {subject}: {outcome}, {}, {}{swept}{alarm}",
                 seconds(*duration_ms),

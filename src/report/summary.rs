@@ -62,14 +62,37 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     if let Some(error) = &report.error {
         row("because", error.clone());
     }
-    row("fetched", format!("{} items ({} new, {} changed, {} unchanged)", s.fetched, s.new, s.changed, s.unchanged));
+    row(
+        "fetched",
+        format!(
+            "{} items ({} new, {} changed, {} unchanged)",
+            s.fetched, s.new, s.changed, s.unchanged
+        ),
+    );
     if report.text.raw_bytes > 0 {
-        row("text", format!("{} → {} bytes ({} %)", report.text.raw_bytes, report.text.clean_bytes, report.text.percent_left()));
+        row(
+            "text",
+            format!(
+                "{} → {} bytes ({} %)",
+                report.text.raw_bytes,
+                report.text.clean_bytes,
+                report.text.percent_left()
+            ),
+        );
     }
     if report.text.alarms > 0 {
-        row("ALARM", format!("{} item(s) carry hidden or invisible text; it was left out", report.text.alarms));
+        row(
+            "ALARM",
+            format!(
+                "{} item(s) carry hidden or invisible text; it was left out",
+                report.text.alarms
+            ),
+        );
     }
-    row("triaged", format!("{} ({} settled without deep analysis)", s.triaged, s.settled_by_triage));
+    row(
+        "triaged",
+        format!("{} ({} settled without deep analysis)", s.triaged, s.settled_by_triage),
+    );
     row("analysed", s.analysed.to_string());
     row("left", format!("{} deferred, {} waiting, {} parked", s.deferred, s.waiting, s.parked));
     row("sessions", format!("{} ({} failed)", s.sessions, s.failed_sessions));

@@ -84,8 +84,8 @@ impl Screen {
         self.stage.set_message(headline(view));
         for (id, session) in &view.sessions {
             let bar = self.sessions.entry(*id).or_insert_with(|| {
-                let bar = ProgressBar::new_spinner()
-                    .with_style(style("  {spinner} {elapsed:>4} {msg}"));
+                let bar =
+                    ProgressBar::new_spinner().with_style(style("  {spinner} {elapsed:>4} {msg}"));
                 bar.enable_steady_tick(Duration::from_millis(120));
                 self.bars.add(bar)
             });
