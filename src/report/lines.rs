@@ -2,7 +2,7 @@
 
 use crate::event::{Decision, Event, Recorded};
 use crate::model::ItemKey;
-use crate::report::fold::{RunView, decision_name};
+use crate::event::fold::{RunView, decision_name};
 
 /// The line an event is worth, if it is worth one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {

@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::event::{Event, Recorded};
 use crate::model::SessionId;
-use crate::report::fold::{RunView, SessionView, Step, verdict_name};
+use crate::event::fold::{RunView, SessionView, Step, verdict_name};
 use crate::report::lines::{clip, line, short_key};
 
 /// How progress is shown.

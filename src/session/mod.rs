@@ -6,7 +6,9 @@
 
 pub mod agent;
 mod spec;
+mod stop;
 
 pub use spec::{
     Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd, SessionLimits, SessionSpec,
 };
+pub use stop::{StopHandle, StopReason, StopSignal, StopState};

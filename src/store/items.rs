@@ -101,6 +101,8 @@ pub struct Planned {
 pub struct PageRecord {
     /// In the page's order.
     pub planned: Vec<Planned>,
+    /// Of this page or an earlier one: pushed beyond the end of the run's line.
+    pub crowded_out: Vec<ItemKey>,
     /// Asked for and gone.
     pub vanished: Vec<ItemKey>,
     /// The next query may begin here.
@@ -128,16 +130,22 @@ impl Store {
     }
 
     /// Items that must be read again whatever their date: work left, and attempts that are due.
-    pub async fn to_revisit(&self, now: Timestamp) -> Result<Vec<ItemId>, StoreError> {
+    /// At most `limit` of them, those left out longest first; what changes beyond that comes with
+    /// the query anyway.
+    pub async fn to_revisit(
+        &self,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<ItemId>, StoreError> {
         self.read(move |connection| {
             connection
                 .prepare_cached(
                     "SELECT item_id FROM heartbeat_state
                      WHERE phase IN ('pending', 'claimed')
                         OR (phase = 'waiting' AND next_attempt <= ?1)
-                     ORDER BY deferrals DESC, item_id",
+                     ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT ?2",
                 )?
-                .query_map([Ms(now)], |row| row.get(0).map(ItemId))?
+                .query_map(params![Ms(now), limit], |row| row.get(0).map(ItemId))?
                 .collect()
         })
         .await
@@ -185,6 +193,9 @@ impl Journal {
                     });
                 }
             }
+            for key in &page.crowded_out {
+                defer_item(transaction, key, Reason::MaxItemsPerRun, told)?;
+            }
             for key in &page.vanished {
                 let changed = transaction
                     .prepare_cached(
@@ -203,18 +214,7 @@ impl Journal {
 
     /// An item did not get its turn: it goes to the head of the next run's line.
     pub async fn defer(&self, key: ItemKey, reason: Reason) -> Result<(), StoreError> {
-        self.commit(move |transaction, told| {
-            transaction
-                .prepare_cached(
-                    "UPDATE heartbeat_state
-                     SET phase = 'pending', reason = ?2, deferrals = deferrals + 1
-                     WHERE key = ?1 AND phase IN ('pending', 'waiting')",
-                )?
-                .execute(params![key, to_word(&reason)?])?;
-            told.push(Event::ItemDeferred { item: key, reason });
-            Ok(())
-        })
-        .await
+        self.commit(move |transaction, told| defer_item(transaction, &key, reason, told)).await
     }
 
     /// Puts a parked, waiting or finished item back in line, with all its attempts.
@@ -238,6 +238,22 @@ impl Journal {
     }
 }
 
+fn defer_item(
+    transaction: &Transaction<'_>,
+    key: &ItemKey,
+    reason: Reason,
+    told: &mut Vec<Event>,
+) -> Sql<()> {
+    transaction
+        .prepare_cached(
+            "UPDATE heartbeat_state SET reason = ?2, deferrals = deferrals + 1
+             WHERE key = ?1 AND phase = 'pending'",
+        )?
+        .execute(params![key, to_word(&reason)?])?;
+    told.push(Event::ItemDeferred { item: key.clone(), reason });
+    Ok(())
+}
+
 fn record_item(
     transaction: &Transaction<'_>,
     planned: &Planned,
@@ -248,6 +264,7 @@ fn record_item(
         // A row that says the same is not written again: an idle run writes nothing.
         Decision::Unchanged if planned.reason == Reason::SameFingerprint => Ok(()),
         Decision::Waiting | Decision::Parked => Ok(()),
+        Decision::Deferred if planned.reason == Reason::InFlight => Ok(()),
         _ => upsert(transaction, planned, now, baseline),
     }
 }
@@ -266,14 +283,16 @@ fn upsert(
         .prepare_cached(
             "INSERT INTO heartbeat_state
                  (key, item_id, title, item_type, url, priority, revision, last_changed,
-                  fingerprint, processed_fingerprint, phase, reason, first_seen, last_seen)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13)
+                  fingerprint, processed_fingerprint, phase, reason, first_seen, last_seen,
+                  deferrals)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
              ON CONFLICT (key) DO UPDATE SET
                  title = ?3, item_type = ?4, url = ?5, priority = ?6, revision = ?7,
                  last_changed = ?8, phase = ?11, reason = ?12, last_seen = ?13, next_attempt = NULL,
                  attempts = CASE WHEN fingerprint = ?9 THEN attempts ELSE 0 END,
                  verdict = CASE WHEN fingerprint = ?9 THEN verdict ELSE NULL END,
                  processed_fingerprint = coalesce(?10, processed_fingerprint),
+                 deferrals = deferrals + ?14,
                  fingerprint = ?9",
         )?
         .execute(params![
@@ -290,6 +309,7 @@ fn upsert(
             to_word(&phase)?,
             to_word(&reason)?,
             Ms(now),
+            u32::from(planned.decision == Decision::Deferred),
         ])
         .map(drop)
 }

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, broadcast};
 use super::rows::{Ms, to_json};
 use super::{Sql, Store, StoreError};
 use crate::clock::Clock;
+use crate::event::fold::RunView;
 use crate::event::{Event, Recorded, Sink};
 use crate::model::RunId;
 
@@ -39,6 +40,8 @@ struct Inner {
     pending: Mutex<Vec<(Timestamp, Event)>>,
     /// Held from the drain of `pending` to the commit, so that two writers cannot swap batches.
     order: tokio::sync::Mutex<Option<File>>,
+    /// The fold over everything stored so far.
+    view: Mutex<RunView>,
     wake: Notify,
     followers: broadcast::Sender<Recorded>,
 }
@@ -53,6 +56,7 @@ impl Journal {
             run,
             pending: Mutex::new(Vec::new()),
             order: tokio::sync::Mutex::new(file),
+            view: Mutex::new(RunView::default()),
             wake: Notify::new(),
             followers: broadcast::channel(FOLLOWER_LAG).0,
         };
@@ -67,6 +71,11 @@ impl Journal {
     /// The clock events are stamped with.
     pub fn clock(&self) -> &Clock {
         &self.inner.clock
+    }
+
+    /// The run as it stands now: the fold over all events stored by this journal.
+    pub fn view(&self) -> RunView {
+        self.inner.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Events from now on, in order, after they are stored.
@@ -109,6 +118,7 @@ impl Journal {
         };
         publish(file.as_mut(), &recorded);
         for event in recorded {
+            self.inner.view.lock().unwrap_or_else(PoisonError::into_inner).apply(&event);
             // Nobody following is no error.
             drop(self.inner.followers.send(event));
         }

@@ -12,6 +12,7 @@ mod journal;
 mod ledger;
 mod lock;
 mod migrate;
+mod provider;
 mod results;
 mod rows;
 mod runs;

@@ -46,6 +46,10 @@ pub struct RunView {
     pub failed: u64,
     /// Left for the next run.
     pub deferred: u64,
+    /// Attempts that failed, with another to come.
+    pub waiting: u64,
+    /// Left to people.
+    pub parked: u64,
     /// Spent by ended sessions.
     pub cost: Usd,
     /// Sessions that are alive, by id.
@@ -153,7 +157,13 @@ impl RunView {
                 self.alarms += alarms;
             }
             Event::ItemDecided { item, title, decision, .. } => {
-                self.titles.insert(item.clone(), title.clone());
+                // Only work of this run needs its title; memory must not grow with the backlog.
+                match decision {
+                    Decision::New | Decision::Changed => {
+                        self.titles.insert(item.clone(), title.clone());
+                    }
+                    _ => drop(self.titles.remove(item)),
+                }
                 *self.decisions.entry(decision_name(*decision).into()).or_default() += 1;
             }
             Event::PlanMade { work, unchanged, .. } => {
@@ -168,6 +178,8 @@ impl RunView {
             }
             Event::ItemSettled { .. } => self.settled += 1,
             Event::ItemDeferred { .. } => self.deferred += 1,
+            Event::ItemWaiting { .. } => self.waiting += 1,
+            Event::ItemParked { .. } => self.parked += 1,
             Event::ProviderSuspended { until, reason } => {
                 self.notices.push(format!("provider suspended until {until}: {reason}"));
             }
@@ -211,6 +223,27 @@ impl RunView {
                     view.apply(event);
                 }
             }
+        }
+    }
+
+    /// The run in figures.
+    pub fn figures(&self) -> RunSummary {
+        let decided = |decision| self.decisions.get(decision_name(decision)).copied().unwrap_or(0);
+        RunSummary {
+            fetched: self.fetched,
+            new: decided(Decision::New),
+            changed: decided(Decision::Changed),
+            unchanged: decided(Decision::Unchanged),
+            triaged: self.triaged,
+            analysed: self.analysed,
+            settled_by_triage: self.settled,
+            deferred: self.deferred + decided(Decision::Deferred),
+            waiting: self.waiting + decided(Decision::Waiting),
+            parked: self.parked + decided(Decision::Parked),
+            vanished: decided(Decision::Vanished),
+            failed_sessions: self.failed,
+            sessions: self.ended_sessions + self.sessions.len() as u64,
+            cost: self.cost,
         }
     }
 

@@ -4,6 +4,8 @@
 //! terminal, `events.ndjson`, `live.json`, `status`, the dashboard and the metrics. An event is a
 //! fact in the past tense, written once and never changed. Texts of work items are not in it.
 
+pub mod fold;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,166 @@
+//! Asking sessions to end: with a reason, once gently, a second time at once.
+
+use tokio::sync::watch;
+
+use crate::model::FailureKind;
+
+/// Who asks a session to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// Heartbeat is stopping.
+    Shutdown,
+    /// The run reached its own limit.
+    RunDeadline,
+    /// A person.
+    Operator,
+    /// The item went away or became terminal.
+    ItemGone,
+    /// The ledger or its lease was lost.
+    LeaseLost,
+}
+
+impl StopReason {
+    /// As the detail of an outcome.
+    pub const fn kind(self) -> FailureKind {
+        match self {
+            Self::Shutdown => FailureKind::Shutdown,
+            Self::RunDeadline => FailureKind::RunDeadline,
+            Self::Operator => FailureKind::Operator,
+            Self::ItemGone => FailureKind::ItemGone,
+            Self::LeaseLost => FailureKind::LeaseLost,
+        }
+    }
+}
+
+/// What was asked for so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StopState {
+    /// Why; none: go on.
+    pub reason: Option<StopReason>,
+    /// Without grace.
+    pub immediate: bool,
+}
+
+/// The asking side. Cloning it gives another hand on the same switch.
+#[derive(Debug, Clone)]
+pub struct StopHandle(watch::Sender<StopState>);
+
+impl Default for StopHandle {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StopHandle {
+    /// Nothing asked for yet.
+    pub fn new() -> Self {
+        Self(watch::Sender::new(StopState::default()))
+    }
+
+    /// Asks with grace. The first reason stands.
+    pub fn stop(&self, reason: StopReason) {
+        self.0.send_modify(|state| state.reason = state.reason.or(Some(reason)));
+    }
+
+    /// Asks without grace.
+    pub fn stop_now(&self, reason: StopReason) {
+        self.0.send_modify(|state| {
+            state.reason = state.reason.or(Some(reason));
+            state.immediate = true;
+        });
+    }
+
+    /// What was asked for.
+    pub fn state(&self) -> StopState {
+        *self.0.borrow()
+    }
+
+    /// The listening side.
+    pub fn signal(&self) -> StopSignal {
+        StopSignal { sources: vec![self.0.subscribe()] }
+    }
+}
+
+/// The listening side, on one or several handles: a session listens to its own and to everybody's.
+#[derive(Debug, Clone)]
+pub struct StopSignal {
+    sources: Vec<watch::Receiver<StopState>>,
+}
+
+impl StopSignal {
+    /// Listens to another handle too.
+    #[must_use]
+    pub fn and(mut self, other: &StopHandle) -> Self {
+        self.sources.push(other.0.subscribe());
+        self
+    }
+
+    /// What was asked for, over all handles.
+    pub fn state(&self) -> StopState {
+        self.sources.iter().fold(StopState::default(), |all, source| {
+            let one = *source.borrow();
+            StopState {
+                reason: all.reason.or(one.reason),
+                immediate: all.immediate || one.immediate,
+            }
+        })
+    }
+
+    /// Waits until something else is asked for than `known`. Safe to drop while it waits.
+    pub async fn changed(&mut self, known: StopState) -> StopState {
+        loop {
+            let state = self.state();
+            if state != known {
+                return state;
+            }
+            let waits = self.sources.iter_mut().map(|source| {
+                Box::pin(async move {
+                    if source.changed().await.is_err() {
+                        // The handle is gone: it will never ask.
+                        std::future::pending::<()>().await;
+                    }
+                })
+            });
+            any(waits.collect()).await;
+        }
+    }
+}
+
+/// Waits for the first of some futures.
+async fn any<F: Future<Output = ()> + Unpin>(mut futures: Vec<F>) {
+    std::future::poll_fn(|context| {
+        let ready = futures.iter_mut().any(|one| std::pin::Pin::new(one).poll(context).is_ready());
+        if ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn either_handle_is_heard_and_the_first_reason_stands() {
+        let (own, all) = (StopHandle::new(), StopHandle::new());
+        let mut signal = own.signal().and(&all);
+        assert_eq!(signal.state(), StopState::default());
+        all.stop(StopReason::Shutdown);
+        let first = signal.changed(StopState::default()).await;
+        assert_eq!(first, StopState { reason: Some(StopReason::Shutdown), immediate: false });
+        all.stop_now(StopReason::Operator);
+        let second = signal.changed(first).await;
+        assert_eq!(second, StopState { reason: Some(StopReason::Shutdown), immediate: true });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_handle_asks_for_nothing() {
+        let own = StopHandle::new();
+        let mut signal = own.signal();
+        drop(own);
+        let waited = tokio::time::timeout(
+            std::time::Duration::from_secs(5),
+            signal.changed(StopState::default()),
+        );
+        assert!(waited.await.is_err());
+    }
+}

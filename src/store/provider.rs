@@ -1,0 +1,49 @@
+//! The provider's own limits: no session starts before the stated reset.
+
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use super::rows::Ms;
+use super::{Journal, Store, StoreError};
+use crate::event::Event;
+
+impl Journal {
+    /// Remembers that the provider called `name` refuses work until `until`.
+    pub async fn suspend_provider(
+        &self,
+        name: &'static str,
+        until: Timestamp,
+        reason: String,
+    ) -> Result<(), StoreError> {
+        self.commit(move |transaction, told| {
+            transaction.execute(
+                "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (name) DO UPDATE SET until = max(until, ?2), reason = ?3",
+                params![name, Ms(until), reason],
+            )?;
+            told.push(Event::ProviderSuspended { until, reason });
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Store {
+    /// Until when the provider refuses work, and why; none if it does not.
+    pub async fn provider_suspension(
+        &self,
+        name: &'static str,
+        now: Timestamp,
+    ) -> Result<Option<(Timestamp, String)>, StoreError> {
+        self.read(move |connection| {
+            connection
+                .query_row(
+                    "SELECT until, reason FROM provider WHERE name = ?1 AND until > ?2",
+                    params![name, Ms(now)],
+                    |row| Ok((row.get::<_, Ms>(0)?.0, row.get(1)?)),
+                )
+                .optional()
+        })
+        .await
+    }
+}
