@@ -1,10 +1,18 @@
 //! A cron expression in a time zone, as a sequence of instants.
+//!
+//! Clock changes: a schedule that names hours (`30 2 * * *`, `0 */2 * * *`) is read on the wall. A
+//! time that the wall skips is run once right after the gap, and a time that it shows twice is run
+//! the first time only. A schedule that fires in every hour of the day (`*/30 * * * *`) is an
+//! interval instead: it keeps its pace through both changes, so the doubled hour has its usual
+//! runs twice and the missing hour needs no stand-in. croner alone does this for single times
+//! only, so lists and ranges of hours are searched on the wall and then placed in time here.
 
 use std::time::Duration;
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::tz::TimeZone;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 /// A cron expression and the time zone it is read in.
@@ -12,6 +20,8 @@ use jiff::{Timestamp, Zoned};
 pub struct Schedule {
     cron: Cron,
     timezone: TimeZone,
+    /// It fires in every hour of the day, so clock changes do not touch its pace.
+    every_hour: bool,
     expression: String,
     timezone_name: String,
 }
@@ -72,6 +82,7 @@ impl Schedule {
                 reason: error.to_string().trim_end_matches('.').to_owned(),
             })?;
         let schedule = Self {
+            every_hour: cron.pattern.hours.values().len() == 24,
             cron,
             timezone,
             expression: expression.trim().into(),
@@ -85,17 +96,54 @@ impl Schedule {
 
     /// The first nominal time strictly after `after`.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
-        let mut from = after.to_zoned(self.timezone.clone());
-        // A search may answer with its own start when a clock change lies in between; time must
-        // move on, so it is asked again from a second later.
-        for _ in 0..3 {
-            let found: Zoned = self.cron.find_next_occurrence(&from, false).ok()?;
-            if found.timestamp() > after {
-                return Some(found.timestamp());
-            }
-            from = from.checked_add(jiff::Span::new().seconds(1)).ok()?;
+        let here = after.to_zoned(self.timezone.clone());
+        if self.every_hour {
+            let found: Zoned = self.cron.find_next_occurrence(&here, false).ok()?;
+            return Some(found.timestamp()).filter(|tick| *tick > after);
         }
-        None
+        let mut wall = here.datetime();
+        loop {
+            wall = self.next_on_the_wall(wall)?;
+            // Within the second pass of a doubled hour, the wall shows times that are over.
+            let (tick, _) = self.place(wall)?;
+            if tick > after {
+                return Some(tick);
+            }
+        }
+    }
+
+    fn next_on_the_wall(&self, wall: DateTime) -> Option<DateTime> {
+        let as_if_utc = wall.to_zoned(TimeZone::UTC).ok()?;
+        self.cron.find_next_occurrence(&as_if_utc, false).ok().map(|found| found.datetime())
+    }
+
+    /// The instant at which the wall first shows a time, or first shows a later one.
+    fn place(&self, wall: DateTime) -> Option<(Timestamp, Placed)> {
+        let ambiguous = self.timezone.to_ambiguous_timestamp(wall);
+        match ambiguous.offset() {
+            AmbiguousOffset::Gap { after, .. } => {
+                // Read with the new offset, a skipped time lies just before the change.
+                let before_change = after.to_timestamp(wall).ok()?;
+                let change = self.timezone.following(before_change).next()?;
+                Some((change.timestamp(), Placed::AfterGap))
+            }
+            _ => Some((ambiguous.earlier().ok()?, Placed::AsWritten)),
+        }
+    }
+
+    /// Whether a tick of this schedule stands in for a time that the wall skipped.
+    pub(super) fn stands_in_for_gap(&self, tick: Timestamp) -> bool {
+        if self.every_hour {
+            return false;
+        }
+        // The last wall time before the change, from where the skipped times come next.
+        let Ok(before) = tick.checked_sub(jiff::SignedDuration::from_secs(1)) else {
+            return false;
+        };
+        let wall = before.to_zoned(self.timezone.clone()).datetime();
+        self.next_on_the_wall(wall)
+            .and_then(|wall| self.place(wall))
+            .is_some_and(|(placed, how)| placed == tick && how == Placed::AfterGap)
     }
 
     /// The last nominal time at or before `at`, not looking further back than `floor`.
@@ -150,6 +198,13 @@ impl Schedule {
     }
 }
 
+/// How a wall time became an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Placed {
+    AsWritten,
+    AfterGap,
+}
+
 fn find_timezone(name: &str) -> Result<TimeZone, ScheduleError> {
     if let Ok(timezone) = TimeZone::get(name)
         && !name.is_empty()
@@ -170,4 +225,125 @@ fn find_timezone(name: &str) -> Result<TimeZone, ScheduleError> {
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known);
     Err(ScheduleError::UnknownTimezone { name: name.into(), suggestion })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(cron: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
+        let schedule = Schedule::parse(cron, zone).unwrap();
+        let after: Timestamp = after.parse().unwrap();
+        schedule.ticks_after(after).take(count).map(|tick| tick.to_string()).collect()
+    }
+
+    #[test]
+    fn a_skipped_time_runs_once_right_after_the_gap() {
+        let cases = [
+            ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            ("0,30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            ("*/20 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            ("30 2 * * *", "America/New_York", "2026-03-07T12:00:00Z", "2026-03-08T07:00:00Z"),
+            ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", "2026-10-03T15:30:00Z"),
+            ("0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00Z", "2018-11-04T03:00:00Z"),
+        ];
+        for (cron, zone, after, expected) in cases {
+            let found = ticks(cron, zone, after, 2);
+            assert_eq!(found[0], expected, "{cron} {zone}");
+            let schedule = Schedule::parse(cron, zone).unwrap();
+            assert!(schedule.stands_in_for_gap(found[0].parse().unwrap()), "{cron} {zone}");
+            assert!(!schedule.stands_in_for_gap(found[1].parse().unwrap()), "{cron} {zone}");
+            let gap =
+                found[1].parse::<Timestamp>().unwrap().duration_since(expected.parse().unwrap());
+            assert!(gap.as_hours() >= 22, "once, not again the same night: {found:?}");
+        }
+        // With a regular run at the very end of the gap there is one run, not two.
+        let found = ticks("0 2,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2);
+        assert_eq!(found, ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]);
+    }
+
+    #[test]
+    fn a_doubled_time_runs_the_first_time_only() {
+        let cases = [
+            ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
+            ("30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z", "2026-11-01T05:30:00Z"),
+            ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00:00Z", "2026-04-04T14:45:00Z"),
+        ];
+        for (cron, zone, after, expected) in cases {
+            let found = ticks(cron, zone, after, 2);
+            assert_eq!(found[0], expected, "{cron} {zone}");
+            let gap =
+                found[1].parse::<Timestamp>().unwrap().duration_since(expected.parse().unwrap());
+            assert!(gap.as_hours() >= 24, "{found:?}");
+        }
+        let found = ticks("0,30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 3);
+        assert_eq!(found, ["2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:00:00Z"]);
+        // Started within the second pass, the time is over.
+        let found = ticks("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", 1);
+        assert_eq!(found, ["2026-10-26T01:30:00Z"]);
+    }
+
+    #[test]
+    fn an_interval_keeps_its_pace_through_clock_changes() {
+        let zones = [
+            ("Europe/Berlin", "2026-03-29T00:00:00Z"),
+            ("Europe/Berlin", "2026-10-25T00:00:00Z"),
+            ("America/New_York", "2026-11-01T04:00:00Z"),
+            ("Australia/Lord_Howe", "2026-04-04T13:00:00Z"),
+            ("Australia/Lord_Howe", "2026-10-03T13:00:00Z"),
+        ];
+        for (zone, after) in zones {
+            let schedule = Schedule::parse("*/10 * * * *", zone).unwrap();
+            let mut previous: Timestamp = after.parse().unwrap();
+            for tick in schedule.ticks_after(previous).take(40) {
+                assert_eq!(tick.duration_since(previous).as_mins(), 10, "{zone} {tick}");
+                previous = tick;
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_schedule_says_so() {
+        let never = Schedule::parse("0 0 30 2 *", "UTC").unwrap_err();
+        assert!(matches!(never, ScheduleError::NeverFires { .. }), "{never}");
+        assert!(Schedule::parse("0 0 29 2 *", "UTC").is_ok(), "leap days do come");
+        for malformed in ["", "* * * *", "60 * * * *", "* * * * * * 2030", "every day"] {
+            let error = Schedule::parse(malformed, "UTC").unwrap_err();
+            assert!(matches!(error, ScheduleError::Malformed { .. }), "{malformed}: {error}");
+        }
+        for (written, meant) in
+            [("Europe/Berln", "Europe/Berlin"), ("New York", "America/New_York"), ("", "")]
+        {
+            let Err(ScheduleError::UnknownTimezone { suggestion, .. }) =
+                Schedule::parse("* * * * *", written)
+            else {
+                panic!("{written} is no time zone");
+            };
+            assert_eq!(suggestion.unwrap_or_default(), meant);
+        }
+    }
+
+    #[test]
+    fn the_interval_is_the_shortest_usual_one() {
+        for (cron, seconds) in [
+            ("*/30 * * * *", 1800),
+            ("* * * * * *", 1),
+            ("0 9,17 * * 1-5", 8 * 3600),
+            ("@daily", 86_400),
+        ] {
+            let schedule = Schedule::parse(cron, "UTC").unwrap();
+            assert_eq!(schedule.interval_hint().as_secs(), seconds, "{cron}");
+        }
+    }
+
+    #[test]
+    fn the_latest_tick_is_found_from_any_distance() {
+        let schedule = Schedule::parse("30 2 * * *", "Europe/Berlin").unwrap();
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let latest = |until, floor| schedule.latest_until(at(until), at(floor));
+        let year = "2026-01-01T00:00:00Z";
+        assert_eq!(latest("2026-03-29T09:00:00Z", year), Some(at("2026-03-29T01:00:00Z")));
+        assert_eq!(latest("2026-03-29T01:00:00Z", year), Some(at("2026-03-29T01:00:00Z")));
+        assert_eq!(latest("2026-03-29T09:00:00Z", "2026-03-29T01:00:00Z"), None);
+    }
 }

@@ -5,5 +5,9 @@
 //! but the waker is pure: times come in as arguments.
 
 mod cron;
+mod decide;
+mod upcoming;
 
 pub use cron::{Schedule, ScheduleError};
+pub use decide::{Decision, MISSED_COUNTED, Policy, Situation, delay_on_host};
+pub use upcoming::{ClockChange, Upcoming, render};

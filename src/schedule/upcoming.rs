@@ -1,0 +1,136 @@
+//! The next ticks for people and programs: local time, UTC, and what the clock does around them.
+
+use jiff::Timestamp;
+use jiff::tz::AmbiguousOffset;
+use serde::Serialize;
+
+use super::Schedule;
+
+/// One tick to come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Upcoming {
+    /// The nominal time.
+    pub utc: Timestamp,
+    /// The same on the wall, with offset and zone.
+    pub local: String,
+    /// What a clock change has to do with it, if anything.
+    pub clock_change: Option<ClockChange>,
+}
+
+/// What a clock change does to a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockChange {
+    /// The time as written does not exist that day; it runs right after the gap.
+    MovedPastGap,
+    /// The wall shows this time twice; this is the first.
+    FirstOfTwo,
+    /// The wall shows this time twice; this is the second.
+    SecondOfTwo,
+    /// The clock was put forward since the tick before.
+    ClockForward,
+    /// The clock was put back since the tick before.
+    ClockBack,
+}
+
+impl ClockChange {
+    /// In words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::MovedPastGap => "clock change: the time does not exist, runs right after the gap",
+            Self::FirstOfTwo => "clock change: this time comes twice, the first",
+            Self::SecondOfTwo => "clock change: this time comes twice, the second",
+            Self::ClockForward => "clock change: put forward since the run before",
+            Self::ClockBack => "clock change: put back since the run before",
+        }
+    }
+}
+
+impl Schedule {
+    /// The next `count` ticks after `from`.
+    pub fn upcoming(&self, from: Timestamp, count: usize) -> Vec<Upcoming> {
+        let mut previous = from;
+        let ticks = self.ticks_after(from).take(count);
+        ticks
+            .map(|tick| {
+                let clock_change = self.clock_change(previous, tick);
+                previous = tick;
+                let local = tick.to_zoned(self.timezone().clone());
+                let local = local.strftime("%a %Y-%m-%d %H:%M:%S %:z").to_string();
+                Upcoming { utc: tick, local, clock_change }
+            })
+            .collect()
+    }
+
+    fn clock_change(&self, previous: Timestamp, tick: Timestamp) -> Option<ClockChange> {
+        if self.stands_in_for_gap(tick) {
+            return Some(ClockChange::MovedPastGap);
+        }
+        let here = tick.to_zoned(self.timezone().clone());
+        let offset = here.offset();
+        let ambiguous = self.timezone().to_ambiguous_timestamp(here.datetime());
+        if let AmbiguousOffset::Fold { before, .. } = ambiguous.offset() {
+            let first = offset == before;
+            return Some(if first { ClockChange::FirstOfTwo } else { ClockChange::SecondOfTwo });
+        }
+        match self.timezone().to_offset(previous).cmp(&offset) {
+            std::cmp::Ordering::Less => Some(ClockChange::ClockForward),
+            std::cmp::Ordering::Equal => None,
+            std::cmp::Ordering::Greater => Some(ClockChange::ClockBack),
+        }
+    }
+}
+
+/// The ticks as lines of text.
+pub fn render(upcoming: &[Upcoming]) -> String {
+    let lines = upcoming.iter().map(|tick| {
+        let note = tick.clock_change.map(|change| format!("  ({})", change.describe()));
+        format!("{}  =  {}{}\n", tick.local, tick.utc, note.unwrap_or_default())
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(cron: &str, zone: &str, from: &str, count: usize) -> Vec<Option<ClockChange>> {
+        let schedule = Schedule::parse(cron, zone).unwrap();
+        let ticks = schedule.upcoming(from.parse().unwrap(), count);
+        ticks.into_iter().map(|tick| tick.clock_change).collect()
+    }
+
+    #[test]
+    fn clock_changes_are_pointed_out() {
+        use ClockChange::{ClockBack, ClockForward, FirstOfTwo, MovedPastGap, SecondOfTwo};
+        let berlin = "Europe/Berlin";
+        assert_eq!(
+            changes("30 2 * * *", berlin, "2026-03-28T00:00:00Z", 3),
+            [None, Some(MovedPastGap), None]
+        );
+        assert_eq!(
+            changes("30 2 * * *", berlin, "2026-10-24T12:00:00Z", 2),
+            [Some(FirstOfTwo), Some(ClockBack)]
+        );
+        assert_eq!(
+            changes("0 * * * *", berlin, "2026-10-24T23:00:00Z", 3),
+            [Some(FirstOfTwo), Some(SecondOfTwo), None]
+        );
+        assert_eq!(
+            changes("0 9 * * *", berlin, "2026-03-28T12:00:00Z", 2),
+            [Some(ClockForward), None]
+        );
+    }
+
+    #[test]
+    fn lines_show_local_time_and_utc() {
+        let schedule = Schedule::parse("30 2 * * *", "America/New_York").unwrap();
+        let text = render(&schedule.upcoming("2026-03-07T00:00:00Z".parse().unwrap(), 2));
+        assert_eq!(
+            text,
+            "Sat 2026-03-07 02:30:00 -05:00  =  2026-03-07T07:30:00Z\n\
+             Sun 2026-03-08 03:00:00 -04:00  =  2026-03-08T07:00:00Z  \
+             (clock change: the time does not exist, runs right after the gap)\n"
+        );
+    }
+}
