@@ -7,6 +7,7 @@
 mod cron;
 mod decide;
 mod upcoming;
+pub mod waker;
 
 pub use cron::{Schedule, ScheduleError};
 pub use decide::{Decision, MISSED_COUNTED, Policy, Situation, delay_on_host};

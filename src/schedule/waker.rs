@@ -1,0 +1,187 @@
+//! The edge that sees to it that somebody looks at the clock.
+//!
+//! tokio-cron-scheduler ticks and does nothing else: its job puts a word into a channel of one.
+//! Whether anything is due is decided elsewhere, from the wall clock, so a late, doubled or lost
+//! tick costs nothing. Its own tasks hold each other alive after its `shutdown`; it therefore
+//! lives in a runtime of its own on a thread of its own, and ends with them.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+
+use super::Schedule;
+
+/// Nobody sleeps longer than this: timers stand still while a machine sleeps, the wall clock does
+/// not.
+pub const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// How often the clock is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// For schedules in seconds.
+    EverySecond,
+    /// For all others.
+    EveryFiveSeconds,
+}
+
+impl Pace {
+    /// The pace that a schedule needs.
+    pub fn of(schedule: &Schedule) -> Self {
+        if schedule.interval_hint() < Duration::from_secs(60) {
+            Self::EverySecond
+        } else {
+            Self::EveryFiveSeconds
+        }
+    }
+
+    fn cron(self) -> &'static str {
+        match self {
+            Self::EverySecond => "* * * * * *",
+            Self::EveryFiveSeconds => "*/5 * * * * *",
+        }
+    }
+}
+
+/// Why there is no source of wake-ups.
+#[derive(Debug, thiserror::Error)]
+pub enum WakeError {
+    /// The thread or its runtime could not be made.
+    #[error("the clock's thread cannot be started: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The library refused.
+    #[error("the tick source cannot be started: {0}")]
+    Scheduler(#[from] JobSchedulerError),
+    /// The thread ended before it had started to tick.
+    #[error("the clock's thread ended while it was started")]
+    Ended,
+}
+
+/// Why a sleeper was woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// By the tick source.
+    ByTick,
+    /// By its own alarm.
+    ByAlarm,
+}
+
+/// A running source of wake-ups. Dropped, it stops by itself; [`WakeSource::shutdown`] also waits
+/// for its end.
+#[derive(Debug)]
+pub struct WakeSource {
+    ticks: mpsc::Receiver<()>,
+    stop: oneshot::Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl WakeSource {
+    /// Starts the tick source.
+    pub async fn start(pace: Pace) -> Result<Self, WakeError> {
+        let (tick, ticks) = mpsc::channel(1);
+        let (stop, stopped) = oneshot::channel();
+        let (ready, started) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let thread =
+            std::thread::Builder::new().name("heartbeat-ticks".into()).spawn(move || {
+                // The runtime is dropped with this closure, and every task of the library with it.
+                runtime.block_on(async move {
+                    let scheduler = begin(pace, tick).await;
+                    let (outcome, _scheduler) = match scheduler {
+                        Ok(scheduler) => (Ok(()), Some(scheduler)),
+                        Err(error) => (Err(error), None),
+                    };
+                    if ready.send(outcome).is_ok() {
+                        // An error means that the owner is gone, which is a reason to stop, too.
+                        stopped.await.ok();
+                    }
+                });
+            })?;
+        started.await.map_err(|_| WakeError::Ended)??;
+        Ok(Self { ticks, stop, thread: Some(thread) })
+    }
+
+    /// Sleeps until the next tick, or `at_most` that long, and never longer than
+    /// [`LONGEST_SLEEP`]. Safe to drop and to call again.
+    pub async fn woken(&mut self, at_most: Duration) -> Woken {
+        let alarm = tokio::time::sleep(at_most.min(LONGEST_SLEEP));
+        tokio::select! {
+            // A source that has ended must not wake anybody in a circle: the alarm remains.
+            Some(()) = self.ticks.recv() => Woken::ByTick,
+            () = alarm => Woken::ByAlarm,
+        }
+    }
+
+    /// Stops the tick source and waits until its thread has ended.
+    pub async fn shutdown(mut self) {
+        // The thread may have ended already; then there is nobody to tell.
+        self.stop.send(()).ok();
+        if let Some(thread) = self.thread.take() {
+            // A panic over there has been printed by its thread, and changes nothing here.
+            tokio::task::spawn_blocking(move || thread.join().ok()).await.ok();
+        }
+    }
+}
+
+async fn begin(pace: Pace, tick: mpsc::Sender<()>) -> Result<JobScheduler, JobSchedulerError> {
+    let scheduler = JobScheduler::new().await?;
+    let job = Job::new(pace.cron(), move |_, _| {
+        // Full means that a wake-up is waiting already, and one is enough.
+        tick.try_send(()).ok();
+    })?;
+    scheduler.add(job).await?;
+    scheduler.start().await?;
+    Ok(scheduler)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Real time passes here; the bound is only there to fail instead of hang.
+    async fn in_time<T>(future: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
+    }
+
+    fn threads_named_ticks() -> usize {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names =
+            tasks.flatten().filter_map(|t| std::fs::read_to_string(t.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "heartbeat-ticks").count()
+    }
+
+    #[tokio::test]
+    async fn the_source_ticks_and_ends_without_a_trace() {
+        let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let mut source = in_time(WakeSource::start(Pace::EverySecond)).await.unwrap();
+        for _ in 0..2 {
+            in_time(async { while source.woken(LONGEST_SLEEP).await != Woken::ByTick {} }).await;
+        }
+        assert_eq!(threads_named_ticks(), 1);
+        in_time(source.shutdown()).await;
+        assert_eq!(threads_named_ticks(), 0);
+        let after = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        assert_eq!(after, before, "no task of the library is left in this runtime");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_sleeps_too_long_when_the_source_is_dead() {
+        let (_, ticks) = mpsc::channel(1);
+        let (stop, _) = oneshot::channel();
+        let mut dead = WakeSource { ticks, stop, thread: None };
+        for (wish, slept) in [(3600, 30), (3, 3)] {
+            let start = tokio::time::Instant::now();
+            assert_eq!(dead.woken(Duration::from_secs(wish)).await, Woken::ByAlarm);
+            assert_eq!(start.elapsed().as_secs(), slept);
+        }
+    }
+
+    #[test]
+    fn schedules_in_seconds_are_looked_at_every_second() {
+        let pace = |cron| Pace::of(&Schedule::parse(cron, "UTC").unwrap());
+        assert_eq!(pace("* * * * * *"), Pace::EverySecond);
+        assert_eq!(pace("*/30 * * * * *"), Pace::EverySecond);
+        assert_eq!(pace("* * * * *"), Pace::EveryFiveSeconds);
+    }
+}
