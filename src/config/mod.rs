@@ -3,8 +3,9 @@
 //!
 //! [`load`] reports all that is wrong at once; [`Reloader`] keeps the last good configuration
 //! when an edit breaks it. Secrets are never among the values: a configuration says where a
-//! credential lives, and it is fetched when it is needed.
+//! credential lives, and [`credential`] fetches it when it is needed.
 
+pub mod credential;
 mod environment;
 mod error;
 mod file;

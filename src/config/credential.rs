@@ -1,0 +1,190 @@
+//! Fetching a credential from where the configuration says it lives, at the moment of its use.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::{Config, Environment, leak};
+use crate::exec::{self, ExecError, HelperCommand};
+
+/// A credential is a line; a file or an answer far longer is something else.
+const MAX_CREDENTIAL_BYTES: usize = 64 * 1024;
+
+/// How long a token command may take: long enough for a cloud's command line to log in again.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why there is no credential. No message repeats what was found.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the words of the message beside them")]
+pub enum CredentialError {
+    /// No source is named.
+    #[error(
+        "no credential: source.token_env, source.token_file and source.token_command are all \
+         empty; set one of them"
+    )]
+    NotConfigured,
+    /// The only source is a variable, and it is not set.
+    #[error(
+        "no credential: {key} names the variable {variable}, which is not set; set it, or point \
+         source.token_file or source.token_command at the token"
+    )]
+    Unset { key: &'static str, variable: String },
+    /// The place is there and holds nothing.
+    #[error("no credential: {place} is empty; put the token there")]
+    Empty { place: String },
+    /// The place holds something that is no token.
+    #[error(
+        "no credential: {place} holds more than one word or odd characters; only the token \
+             itself belongs there"
+    )]
+    NotAToken { place: String },
+    /// The file cannot be read.
+    #[error(
+        "no credential: source.token_file {} cannot be read ({reason}); check the path and that \
+         the user heartbeat runs as may read it", file.display()
+    )]
+    Unreadable { file: PathBuf, reason: String },
+    /// The file can be read by others.
+    #[error(
+        "no credential: source.token_file {0} can be read by others (mode {mode:03o}), so it is \
+         not used; run `chmod 600 {0}`", file.display()
+    )]
+    Exposed { file: PathBuf, mode: u32 },
+    /// The command did not give a token.
+    #[error("no credential: source.token_command: {0}; run it by hand to see why")]
+    Command(#[from] ExecError),
+}
+
+/// The tracker's credential: from the variable if it is set, else the file if one is named, else
+/// the command.
+pub async fn source_credential(
+    config: &Config,
+    environment: &Environment,
+) -> Result<SecretString, CredentialError> {
+    let source = &config.source;
+    let has_file = !source.token_file.as_os_str().is_empty();
+    let has_command = !source.token_command.is_empty();
+    let variable = source.token_env.as_str();
+    if !variable.is_empty() {
+        match environment.raw(variable) {
+            Some(value) if !value.is_empty() => {
+                return token(value.as_encoded_bytes(), || format!("the variable {variable}"));
+            }
+            // The variable has a usual name by default, so it does not stand in the way of a
+            // file or a command.
+            _ if has_file || has_command => {}
+            Some(_) => {
+                return Err(CredentialError::Empty { place: format!("the variable {variable}") });
+            }
+            None => {
+                let key = "source.token_env";
+                return Err(CredentialError::Unset { key, variable: variable.into() });
+            }
+        }
+    }
+    if has_file {
+        return from_file(&source.token_file);
+    }
+    if has_command {
+        return from_command(config, environment).await;
+    }
+    Err(CredentialError::NotConfigured)
+}
+
+/// The token that the HTTP interface asks for; none if no variable is named.
+pub fn http_token(
+    config: &Config,
+    environment: &Environment,
+) -> Result<Option<SecretString>, CredentialError> {
+    let variable = config.http.token_env.as_str();
+    if variable.is_empty() {
+        return Ok(None);
+    }
+    match environment.raw(variable) {
+        Some(value) => {
+            token(value.as_encoded_bytes(), || format!("the variable {variable}")).map(Some)
+        }
+        None => Err(CredentialError::Unset { key: "http.token_env", variable: variable.into() }),
+    }
+}
+
+fn from_file(path: &Path) -> Result<SecretString, CredentialError> {
+    let unreadable =
+        |reason: String| CredentialError::Unreadable { file: path.to_path_buf(), reason };
+    // Looked at before it is opened: opening a pipe would wait for its writer.
+    let kind = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+    if !kind.is_file() {
+        return Err(unreadable("it is no regular file".into()));
+    }
+    let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let opened = file.metadata().map_err(|error| unreadable(error.to_string()))?;
+    let mode = opened.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(CredentialError::Exposed { file: path.to_path_buf(), mode });
+    }
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(MAX_CREDENTIAL_BYTES).unwrap_or(u64::MAX);
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
+    token(&bytes, || path.display().to_string())
+}
+
+async fn from_command(
+    config: &Config,
+    environment: &Environment,
+) -> Result<SecretString, CredentialError> {
+    let Some((program, args)) = config.source.token_command.split_first() else {
+        return Err(CredentialError::NotConfigured);
+    };
+    let command = HelperCommand {
+        program: program.into(),
+        args: args.iter().map(OsString::from).collect(),
+        cwd: environment.home().unwrap_or_else(|| "/".into()),
+        env: command_environment(config, environment),
+        timeout: COMMAND_TIMEOUT,
+        max_output: MAX_CREDENTIAL_BYTES,
+    };
+    let stdout = exec::run(&command).await?.success(&command).map_err(without_secrets)?;
+    token(&stdout, || "the output of source.token_command".to_owned())
+}
+
+/// A command that complains about a token may well show it.
+fn without_secrets(error: ExecError) -> ExecError {
+    match error {
+        ExecError::Failed { program, status, stderr } if leak::credential_in(&stderr).is_some() => {
+            let stderr = "what it said looks like a credential and is not repeated".to_owned();
+            ExecError::Failed { program, status, stderr }
+        }
+        other => other,
+    }
+}
+
+/// A user's own command may need anything from the user's environment, but neither our settings
+/// nor the agent's credential.
+fn command_environment(config: &Config, environment: &Environment) -> Vec<(OsString, OsString)> {
+    let withheld = |name: &str| {
+        name.starts_with("HEARTBEAT_")
+            || name == config.agent.credential_env
+            || name == config.http.token_env
+    };
+    environment
+        .iter()
+        .filter(|(name, _)| !withheld(name))
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
+}
+
+/// The bytes as a token: one word, without the line end that editors and commands add.
+fn token(bytes: &[u8], place: impl Fn() -> String) -> Result<SecretString, CredentialError> {
+    let text = bytes.trim_ascii();
+    if text.is_empty() {
+        return Err(CredentialError::Empty { place: place() });
+    }
+    match std::str::from_utf8(text) {
+        Ok(text) if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(text.into()),
+        _ => Err(CredentialError::NotAToken { place: place() }),
+    }
+}
