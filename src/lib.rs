@@ -10,6 +10,8 @@ pub mod fetch;
 pub mod clean;
 pub mod dedupe;
 pub mod prompt;
+pub mod session;
+pub mod simulate;
 pub mod triage;
 pub mod context;
 pub mod analyze;

@@ -1,5 +1,7 @@
 //! Every recorded transcript of the real CLI, replayed through decoder and classifier.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
+
 use std::path::{Path, PathBuf};
 
 use heartbeat::model::{FailureKind, Outcome, Usd};
@@ -239,19 +241,17 @@ proptest! {
     #[test]
     fn damaged_transcripts_are_survived(
         which in 0..TABLE.len(),
-        cut in 0.0..1.0_f64,
-        flips in proptest::collection::vec((0.0..1.0_f64, any::<u8>()), 0..20),
+        cut in any::<prop::sample::Index>(),
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20),
     ) {
         let name = TABLE[which].0;
         let mut stdout = std::fs::read(folder().join(format!("{name}.jsonl"))).unwrap();
-        let length = stdout.len();
-        let at = |share: f64| ((length as f64 * share) as usize).min(length.saturating_sub(1));
-        for (share, byte) in flips {
-            if length > 0 {
-                stdout[at(share)] = byte;
-            }
+        stdout.push(b'\n');
+        for (position, byte) in flips {
+            let position = position.index(stdout.len());
+            stdout[position] = byte;
         }
-        stdout.truncate(at(cut));
+        stdout.truncate(cut.index(stdout.len()));
         let mut decoder = ClaudeDecoder::default();
         let mut lines = 0_usize;
         for line in stdout.split(|byte| *byte == b'\n') {

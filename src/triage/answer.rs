@@ -146,7 +146,7 @@ pub fn related_groups(verdicts: &[Verdict]) -> Vec<Vec<ItemId>> {
             groups.into_iter().partition(|known| known.iter().any(|id| group.contains(id)));
         groups = apart;
         let mut merged: Vec<ItemId> = touching.into_iter().flatten().collect();
-        merged.extend(group.into_iter());
+        merged.extend(group);
         let mut seen = std::collections::BTreeSet::new();
         merged.retain(|id| seen.insert(*id));
         groups.push(merged);

@@ -1,0 +1,162 @@
+//! A scripted agent that speaks the Claude Code CLI's `stream-json` and always does as it is told.
+//!
+//! It takes the same arguments (those it does not know are ignored), reads its prompt from
+//! standard input, tells triage from deep analysis by the schema, and answers by simple fixed
+//! rules: no model, no network, no cost, the same answer for the same prompt. Its figures for
+//! tokens and cost are estimates by the list prices of the models it is asked for.
+
+mod prompt;
+mod script;
+mod stream;
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::clock::Clock;
+use script::Ending;
+
+/// Arguments of `heartbeat simulate agent`: its own first, then those of the agent it stands for.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct SimulateAgentArgs {
+    /// Milliseconds that a session takes in all.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub pace: u64,
+    /// An item whose triage has no verdict and whose analysis fails; may be given several times.
+    #[arg(long, value_name = "ID")]
+    pub fail_item: Vec<i64>,
+    /// Share of analyses that fail, between 0 and 1, chosen by session.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub fail_rate: f64,
+    /// Refuse all work, as a provider does whose limit is reached, for so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub provider_limit: Option<i64>,
+    /// Misbehave in a named way instead, for tests of the supervisor.
+    #[arg(long, value_name = "NAME")]
+    pub misbehave: Option<String>,
+    /// The arguments of the agent it stands for.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub rest: Vec<OsString>,
+}
+
+/// What the agent's own arguments ask for.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Invocation {
+    model: String,
+    session: String,
+    schema: Option<Value>,
+    partial: bool,
+    version: bool,
+    max_output_files: usize,
+}
+
+impl Invocation {
+    fn from_args(args: &[OsString]) -> Self {
+        let mut invocation =
+            Self { model: "sonnet".to_owned(), max_output_files: 3, ..Self::default() };
+        let mut words = args.iter().map(|word| word.to_string_lossy());
+        while let Some(word) = words.next() {
+            match word.as_ref() {
+                "--include-partial-messages" => invocation.partial = true,
+                "--version" | "-v" => invocation.version = true,
+                "--model" => invocation.model = words.next().unwrap_or_default().into_owned(),
+                "--session-id" => {
+                    invocation.session = words.next().unwrap_or_default().into_owned();
+                }
+                "--json-schema" => {
+                    let text = words.next().unwrap_or_default();
+                    invocation.schema = serde_json::from_str(&text).ok();
+                }
+                _ => {}
+            }
+        }
+        invocation
+    }
+}
+
+/// Plays one session.
+///
+/// `--misbehave` is for the caller: it hands the name to the misbehaving stand-ins
+/// (`crate::simulate::hostile::run(name)`) and does not come here.
+pub fn run(args: &SimulateAgentArgs) -> ExitCode {
+    let invocation = Invocation::from_args(&args.rest);
+    let mut out = std::io::stdout().lock();
+    if invocation.version {
+        let written = writeln!(out, "{} (heartbeat simulate agent)", stream::VERSION);
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let mut prompt = String::new();
+    if std::io::stdin().lock().read_to_string(&mut prompt).is_err() || prompt.trim().is_empty() {
+        // The real one says so on standard error and writes no JSON.
+        return ExitCode::FAILURE;
+    }
+    let session = session(args, &prompt);
+    match play(&mut out, &session.lines, Duration::from_millis(args.pace)) {
+        Ok(()) if session.succeeded => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// What a session will write, and whether it ends well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// Its lines, in order.
+    pub lines: Vec<Value>,
+    /// Exit code 0?
+    pub succeeded: bool,
+}
+
+/// The whole session for these arguments and this prompt. Reads the files that the prompt names,
+/// below the current folder.
+pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
+    let invocation = Invocation::from_args(&args.rest);
+    let ending = ending(args, &invocation, prompt);
+    let succeeded = matches!(ending, Ending::Good | Ending::Without { .. });
+    Session { lines: script::session(&invocation, prompt, &ending), succeeded }
+}
+
+fn ending(args: &SimulateAgentArgs, invocation: &Invocation, prompt: &str) -> Ending {
+    if let Some(seconds) = args.provider_limit {
+        return Ending::Limit { resets_at: Clock::system().now().as_second() + seconds };
+    }
+    let asked = prompt::Asked::read(prompt);
+    let failing = |id: i64| args.fail_item.contains(&id);
+    match asked.deep_item() {
+        None => {
+            let silent = asked.items.iter().map(|item| item.id).filter(|id| failing(*id));
+            match silent.collect::<Vec<_>>() {
+                ids if ids.is_empty() => Ending::Good,
+                ids => Ending::Without { ids },
+            }
+        }
+        Some(item) if failing(item.id) || chance(&invocation.session) < args.fail_rate => {
+            Ending::Failure
+        }
+        Some(_) => Ending::Good,
+    }
+}
+
+/// A figure in `[0, 1)` that is the same for the same text.
+fn chance(text: &str) -> f64 {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    f64::from(u32::try_from(hash >> 32).unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// Writes the lines; the first two at once, as the real one does, the rest spread over `pace`.
+fn play(out: &mut impl Write, lines: &[Value], pace: Duration) -> std::io::Result<()> {
+    const AT_ONCE: usize = 2;
+    let steps = u32::try_from(lines.len().saturating_sub(AT_ONCE)).unwrap_or(u32::MAX).max(1);
+    for (index, line) in lines.iter().enumerate() {
+        if index >= AT_ONCE && !pace.is_zero() {
+            std::thread::sleep(pace / steps);
+        }
+        writeln!(out, "{line}")?;
+        out.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! What the scripted agent finds in a prompt.
+
+/// One fenced work item.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct AskedItem {
+    /// Its id.
+    pub id: i64,
+    /// Its first line.
+    pub title: String,
+    /// Its second line.
+    pub facts: Vec<String>,
+    /// All of it.
+    pub text: String,
+}
+
+impl AskedItem {
+    fn new(id: i64, text: &str) -> Self {
+        let mut lines = text.lines();
+        let title = lines.next().unwrap_or_default().trim().to_owned();
+        let facts = lines.next().unwrap_or_default().split(" | ").map(str::to_owned).collect();
+        Self { id, title, facts, text: text.to_owned() }
+    }
+
+    /// The number after `priority`.
+    pub fn priority(&self) -> Option<i64> {
+        self.facts.iter().find_map(|fact| fact.strip_prefix("priority ")?.parse().ok())
+    }
+
+    /// Such as `Bug`.
+    pub fn kind(&self) -> &str {
+        self.facts.first().map(String::as_str).unwrap_or_default()
+    }
+
+    /// The last part of the area path.
+    pub fn area(&self) -> Option<&str> {
+        self.facts.iter().find_map(|fact| fact.rsplit_once('\\')).map(|(_, last)| last)
+    }
+}
+
+/// The fenced parts of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Asked {
+    /// Items to judge, in order.
+    pub items: Vec<AskedItem>,
+    deep: Option<AskedItem>,
+    context: String,
+}
+
+impl Asked {
+    /// Reads the fences. The first line that opens one decides the name of all of them, so that a
+    /// tag with another name is text, as it is to a careful reader.
+    pub fn read(prompt: &str) -> Self {
+        let mut asked = Self::default();
+        let Some(tag) = prompt.lines().find_map(opened_tag) else { return asked };
+        let (open, close) = (format!("<{tag} "), format!("</{tag}>"));
+        let mut rest = prompt;
+        while let Some(start) = rest.find(&open) {
+            let inside = &rest[start + open.len()..];
+            let Some((attribute, body)) = inside.split_once(">\n") else { break };
+            let end = body.find(&close).unwrap_or(body.len());
+            asked.part(attribute, body[..end].trim(), prompt);
+            rest = &body[end..];
+        }
+        asked
+    }
+
+    fn part(&mut self, attribute: &str, body: &str, prompt: &str) {
+        let value = attribute.split('"').nth(1).unwrap_or_default();
+        match (attribute.split('=').next().unwrap_or_default(), value) {
+            ("item", id) => {
+                self.items.extend(id.parse().ok().map(|id| AskedItem::new(id, body)));
+            }
+            ("part", "item") => {
+                self.deep = Some(AskedItem::new(first_number(prompt).unwrap_or_default(), body));
+            }
+            ("part", "context" | "overview") => {
+                self.context.push_str(body);
+                self.context.push('\n');
+            }
+            _ => {}
+        }
+    }
+
+    /// The item of a deep analysis.
+    pub fn deep_item(&self) -> Option<&AskedItem> {
+        self.deep.as_ref()
+    }
+
+    /// Paths named in the picture of the code base, in order, each once.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = Vec::new();
+        let is_break = |c: char| !c.is_ascii_alphanumeric() && !"_-./+@".contains(c);
+        for word in self.context.split(is_break) {
+            let word = word.trim_end_matches(['.', '/', '-']);
+            if looks_like_a_path(word) && !paths.iter().any(|known| known == word) {
+                paths.push(word.to_owned());
+            }
+        }
+        paths
+    }
+}
+
+fn opened_tag(line: &str) -> Option<&str> {
+    let (tag, _) = line.strip_prefix('<')?.split_once(' ')?;
+    tag.starts_with("data-").then_some(tag)
+}
+
+fn first_number(prompt: &str) -> Option<i64> {
+    let words = prompt.split(|c: char| !c.is_ascii_digit());
+    words.filter(|word| !word.is_empty()).find_map(|word| word.parse().ok())
+}
+
+fn looks_like_a_path(word: &str) -> bool {
+    let (stem, extension) = word.rsplit_once('.').unwrap_or((word, ""));
+    let is_extension = (1..=5).contains(&extension.len())
+        && extension.starts_with(|c: char| c.is_ascii_alphabetic());
+    let stays_inside = !word.starts_with('/') && !word.split('/').any(|part| part == "..");
+    is_extension && stays_inside && stem.contains(|c: char| c.is_ascii_alphabetic())
+}

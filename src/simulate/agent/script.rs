@@ -1,0 +1,173 @@
+//! What the scripted agent says: fixed rules in place of a model.
+
+use serde_json::{Value, json};
+
+use super::Invocation;
+use super::prompt::{Asked, AskedItem};
+use super::stream::{Lines, Turn};
+
+/// How a session is to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// With a good answer.
+    Good,
+    /// With an answer that lacks these ids.
+    Without { ids: Vec<i64> },
+    /// With an error of the provider.
+    Failure,
+    /// With the provider's refusal of more work.
+    Limit { resets_at: i64 },
+}
+
+/// Words that make an item look like a hunt.
+const HARD_WORDS: [&str; 22] = [
+    "crash",
+    "deadlock",
+    "race",
+    "timeout",
+    "times out",
+    "leak",
+    "intermittent",
+    "corrupt",
+    "regression",
+    "memory",
+    "slow",
+    "hang",
+    "data loss",
+    "duplicate",
+    "concurren",
+    "inconsistent",
+    "exception",
+    "stack trace",
+    "rounding",
+    "retry",
+    "encoding",
+    "performance",
+];
+
+/// All lines of a session.
+pub(super) fn session(invocation: &Invocation, prompt: &str, ending: &Ending) -> Vec<Value> {
+    let mut lines = Lines::begin(invocation, prompt);
+    match ending {
+        Ending::Failure => return lines.provider_error(),
+        Ending::Limit { resets_at } => return lines.provider_limit(*resets_at),
+        Ending::Good | Ending::Without { .. } => {}
+    }
+    let asked = Asked::read(prompt);
+    let is_triage =
+        invocation.schema.as_ref().is_some_and(|s| s.pointer("/properties/verdicts").is_some());
+    if is_triage {
+        let mut items = asked.items.clone();
+        if let Ending::Without { ids } = ending {
+            items.retain(|item| !ids.contains(&item.id));
+        }
+        return lines.answer(json!({ "verdicts": verdicts(&items) }));
+    }
+    let files = files(&asked, invocation.max_output_files);
+    for (path, content) in &files {
+        lines.turn(Turn::Read { path, content: content.as_deref() });
+    }
+    let item = asked.deep_item().cloned().unwrap_or_default();
+    lines.answer(finding(&item, &files))
+}
+
+fn verdicts(items: &[AskedItem]) -> Vec<Value> {
+    items.iter().map(|item| verdict(item, items)).collect()
+}
+
+fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
+    let hard = hard_words(&item.text);
+    let is_bug = item.kind().eq_ignore_ascii_case("bug");
+    let urgent = item.priority().is_some_and(|priority| priority <= 2);
+    let deep = (is_bug && (urgent || !hard.is_empty())) || hard.len() >= 2;
+    let complexity = match (hard.len(), is_bug, item.text.len()) {
+        (3.., ..) => "complex",
+        (1.., ..) => "moderate",
+        (0, true, _) | (0, false, 400..) => "simple",
+        _ => "trivial",
+    };
+    let kind = if item.kind().is_empty() { "Item" } else { item.kind() };
+    let reason = match (hard.as_slice(), deep) {
+        ([], true) => format!("{kind} of high priority about \"{}\".", short(&item.title)),
+        ([], false) => {
+            format!("{kind} about \"{}\" that needs no code to decide.", short(&item.title))
+        }
+        (words, _) => {
+            format!("{kind} about \"{}\" that speaks of {}.", short(&item.title), words.join(", "))
+        }
+    };
+    let same =
+        |other: &&AskedItem| other.id != item.id && other.title.eq_ignore_ascii_case(&item.title);
+    let related: Vec<i64> = all.iter().filter(same).map(|other| other.id).take(20).collect();
+    let modules: Vec<&str> = item.area().into_iter().collect();
+    json!({
+        "id": item.id, "complexity": complexity, "needs_deep_analysis": deep,
+        "modules": modules, "reason": reason, "related": related,
+    })
+}
+
+fn hard_words(text: &str) -> Vec<&'static str> {
+    let text = text.to_lowercase();
+    HARD_WORDS.into_iter().filter(|word| text.contains(word)).collect()
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// The first files of the given context, with what they hold if they are there.
+fn files(asked: &Asked, most: usize) -> Vec<(String, Option<String>)> {
+    const MOST_BYTES: usize = 2_000;
+    let mut files: Vec<(String, Option<String>)> = asked
+        .paths()
+        .into_iter()
+        .take(40)
+        .map(|path| {
+            let content = std::fs::read(&path).ok();
+            let text = content.map(|bytes| {
+                String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_BYTES)]).into_owned()
+            });
+            (path, text)
+        })
+        .collect();
+    files.sort_by_key(|(_, content)| content.is_none());
+    files.truncate(most);
+    files
+}
+
+fn finding(item: &AskedItem, files: &[(String, Option<String>)]) -> Value {
+    let title = match item.title.as_str() {
+        "" => "the item".to_owned(),
+        title => short(title),
+    };
+    let hard = hard_words(&item.text);
+    let place = files.first().map_or("the code base", |(path, _)| path.as_str());
+    let causes: Vec<String> = match hard.as_slice() {
+        [] => vec![format!("The behaviour described in \"{title}\" is decided in {place}.")],
+        words => words
+            .iter()
+            .take(3)
+            .map(|word| {
+                format!("The item speaks of \"{word}\", and {place} is where it would show.")
+            })
+            .collect(),
+    };
+    let references: Vec<Value> = files
+        .iter()
+        .map(|(path, content)| match content {
+            Some(text) => json!({ "path": path, "reason": format!("Read: {} lines that bear on \"{title}\".", text.lines().count()) }),
+            None => json!({ "path": path, "reason": "Named in the given context, not read." }),
+        })
+        .collect();
+    let read = files.iter().filter(|(_, content)| content.is_some()).count();
+    json!({
+        "summary": format!("\"{title}\" most likely sits in {place}. This answer comes from a scripted agent, by fixed rules."),
+        "likely_causes": causes,
+        "files": references,
+        "suggested_change": format!("1. Reproduce what the item describes.\n2. Follow it through {place}.\n3. Change it there and add a test."),
+        "risk": if hard.len() >= 3 { "high" } else { "low" },
+        "effort": if hard.len() >= 2 { "medium" } else { "small" },
+        "confidence": if read > 0 { "medium" } else { "low" },
+        "open_questions": if read > 0 { json!([]) } else { json!(["Which part of the code base does it concern?"]) },
+    })
+}

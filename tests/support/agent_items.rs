@@ -1,0 +1,56 @@
+//! Work items for tests of prompts and answers.
+
+use heartbeat::model::{
+    Alarms, CleanField, CleanItem, ItemId, ItemKey, TextStats, Verdict, WorkItem,
+};
+use heartbeat::prompt::Fence;
+
+/// The fence of all tests: never the same in a run, always the same in a snapshot.
+pub fn fence() -> Fence {
+    Fence::new(uuid::Uuid::from_u128(0x0199_0000_0000_7000_8123_4567_89ab_cdef))
+}
+
+/// A cleaned item with one description.
+pub fn item(id: i64, title: &str, text: &str) -> CleanItem {
+    CleanItem {
+        item: WorkItem {
+            key: ItemKey::new("ado", ItemId(id)),
+            id: ItemId(id),
+            rev: 3,
+            item_type: "Bug".to_owned(),
+            title: title.to_owned(),
+            state: "Active".to_owned(),
+            changed_at: "2026-11-01T10:00:00Z".parse().unwrap(),
+            created_at: None,
+            priority: Some(2),
+            severity: Some("2 - High".to_owned()),
+            area_path: Some("Contoso\\Billing".to_owned()),
+            iteration_path: None,
+            assigned_to: None,
+            tags: vec!["invoice".to_owned()],
+            parent: None,
+            url: format!("https://tracker.example/{id}"),
+            texts: Vec::new(),
+            comments: Vec::new(),
+        },
+        fields: vec![CleanField {
+            name: "System.Description".to_owned(),
+            full: text.to_owned(),
+            tight: text.to_owned(),
+        }],
+        alarms: Alarms::default(),
+        stats: TextStats::default(),
+    }
+}
+
+/// What triage might have said about it.
+pub fn verdict(id: i64) -> Verdict {
+    Verdict {
+        id: ItemId(id),
+        complexity: heartbeat::model::Complexity::Moderate,
+        needs_deep_analysis: true,
+        modules: vec!["Billing".to_owned()],
+        reason: "The total differs from the sum of the lines.".to_owned(),
+        related: vec![ItemId(7)],
+    }
+}
