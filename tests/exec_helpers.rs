@@ -1,4 +1,5 @@
 //! Helper commands as real processes: bounded in time and output, with nothing left alive.
+#![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may stop them")]
 
 use std::ffi::OsString;

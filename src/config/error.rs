@@ -113,6 +113,29 @@ pub enum Problem {
     Needed { key: &'static str, reason: &'static str },
 }
 
+impl Problem {
+    /// Line and column in the file; what is wrong elsewhere comes after.
+    pub(super) fn reading_order(&self) -> (usize, usize) {
+        match self {
+            Self::Malformed { place, .. }
+            | Self::UnknownSection { place, .. }
+            | Self::UnknownKey { place, .. }
+            | Self::SecretKey { place, .. }
+            | Self::NotASection { place, .. }
+            | Self::WrongValue { place, .. }
+            | Self::Contradiction { place, .. }
+            | Self::Secret { place, .. } => match place {
+                Origin::File { line, column, .. } => (*line, *column),
+                _ => (usize::MAX, 0),
+            },
+            Self::FileMissing { .. }
+            | Self::FileUnreadable { .. }
+            | Self::UnknownVariable { .. }
+            | Self::Needed { .. } => (usize::MAX, 0),
+        }
+    }
+}
+
 /// What is wrong with a configuration: all of it, not only the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {

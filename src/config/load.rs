@@ -84,6 +84,7 @@ pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
         .concat(),
     })?;
     problems.extend(validate::contradictions(&config, &layered));
+    problems.sort_by_key(Problem::reading_order);
     ConfigError::check(problems)?;
     let digest = digest(&config);
     Ok(Loaded { config, file: found.map(|(path, _)| path), origins: layered.origins, digest })

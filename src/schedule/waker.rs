@@ -139,32 +139,6 @@ async fn begin(pace: Pace, tick: mpsc::Sender<()>) -> Result<JobScheduler, JobSc
 mod tests {
     use super::*;
 
-    /// Real time passes here; the bound is only there to fail instead of hang.
-    async fn in_time<T>(future: impl Future<Output = T>) -> T {
-        tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
-    }
-
-    fn threads_named_ticks() -> usize {
-        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-        let names =
-            tasks.flatten().filter_map(|t| std::fs::read_to_string(t.path().join("comm")).ok());
-        names.filter(|name| name.trim() == "heartbeat-ticks").count()
-    }
-
-    #[tokio::test]
-    async fn the_source_ticks_and_ends_without_a_trace() {
-        let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-        let mut source = in_time(WakeSource::start(Pace::EverySecond)).await.unwrap();
-        for _ in 0..2 {
-            in_time(async { while source.woken(LONGEST_SLEEP).await != Woken::ByTick {} }).await;
-        }
-        assert_eq!(threads_named_ticks(), 1);
-        in_time(source.shutdown()).await;
-        assert_eq!(threads_named_ticks(), 0);
-        let after = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-        assert_eq!(after, before, "no task of the library is left in this runtime");
-    }
-
     #[tokio::test(start_paused = true)]
     async fn nobody_sleeps_too_long_when_the_source_is_dead() {
         let (_, ticks) = mpsc::channel(1);

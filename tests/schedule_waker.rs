@@ -1,0 +1,41 @@
+//! The wake-up source in real time, alone in its process so that its threads can be counted.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may stop them")]
+
+use std::time::Duration;
+
+use heartbeat::schedule::waker::{LONGEST_SLEEP, Pace, WakeSource, Woken};
+
+/// The bound is only there to fail instead of hang.
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
+}
+
+fn threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "heartbeat-ticks").count()
+}
+
+#[tokio::test]
+async fn the_source_ticks_and_ends_without_a_trace() {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let mut source = in_time(WakeSource::start(Pace::EverySecond)).await.unwrap();
+    for _ in 0..2 {
+        in_time(async { while source.woken(LONGEST_SLEEP).await != Woken::ByTick {} }).await;
+    }
+    assert_eq!(threads(), 1);
+    in_time(source.shutdown()).await;
+    assert_eq!(threads(), 0);
+    assert_eq!(tasks(), before, "no task of the library is left in this runtime");
+
+    // Dropped without a word, it ends by itself.
+    drop(in_time(WakeSource::start(Pace::EveryFiveSeconds)).await.unwrap());
+    in_time(async {
+        while threads() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
