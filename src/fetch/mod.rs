@@ -3,6 +3,15 @@
 //! [`Source`] is the seam: a tracker that delivers items in pages. `ado/` is the first real one.
 //! The circuit breaker and the retry policy are pure; their state lives in the store.
 
+pub mod ado;
+pub mod breaker;
+mod guarded;
+pub mod memory;
+pub mod retry;
+
+pub use guarded::Guarded;
+pub use memory::{InMemory, Notebook, Remembered, SourceMemory};
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -41,12 +50,24 @@ pub trait Pages: Send {
 
     /// Requests sent so far.
     fn requests(&self) -> u64;
+
+    /// Every page delivered so far is stored: the place to go on from may be remembered. To be
+    /// called also when the run has enough before the end.
+    fn settle(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// A tracker.
 pub trait Source: Send + Sync {
     /// Starts to read. Nothing is fetched before the first [`Pages::next`].
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>>;
+
+    /// One cheap request, never tried again: does the source answer our question? The circuit
+    /// breaker's probe.
+    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// Why a source could not be read; decides retries, the breaker and the exit code.
@@ -112,4 +133,11 @@ pub struct FetchError {
     pub message: String,
     /// The tracker asked not to be called before.
     pub not_before: Option<Timestamp>,
+}
+
+impl FetchError {
+    /// A failure without a stated time to come back.
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), not_before: None }
+    }
 }

@@ -5,3 +5,6 @@ pub mod sample;
 //! `selftest` and the tests.
 
 pub mod agent;
+//! Stand-ins for the outside world that behave like it: used by `--demo`, `selftest` and tests.
+
+pub mod ado;

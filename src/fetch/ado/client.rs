@@ -1,0 +1,79 @@
+//! Building the HTTP client: TLS, private authorities, proxy, no redirects.
+
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, Url};
+
+use crate::config::Source;
+use crate::fetch::{FailureClass, FetchError};
+
+const USER_AGENT: &str = concat!("heartbeat/", env!("CARGO_PKG_VERSION"));
+
+/// The configured address as one opaque value.
+pub(super) fn base_url(text: &str) -> Result<Url, FetchError> {
+    let wrong = |why: &str| {
+        FetchError::new(
+            FailureClass::Config,
+            format!(
+                "source.base_url {text:?} {why}; write for example https://dev.azure.com/contoso \
+                 or https://server:8080/tfs/DefaultCollection"
+            ),
+        )
+    };
+    let url =
+        Url::parse(text.trim()).map_err(|error| wrong(&format!("is no address ({error})")))?;
+    if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
+        return Err(wrong("is not an http(s) address"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("holds a credential, which belongs into source.token_env or token_file"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("holds a query or a fragment"));
+    }
+    Ok(url)
+}
+
+/// A client for the server at `base`.
+pub(super) fn build(config: &Source, base: &Url) -> Result<Client, FetchError> {
+    // Fails when a provider is already installed, and then that one serves as well.
+    let _already_installed = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .redirect(Policy::none())
+        .timeout(config.request_timeout)
+        .connect_timeout(Duration::from_secs(20))
+        .pool_max_idle_per_host(1)
+        .gzip(true);
+    if is_loopback(base) {
+        builder = builder.no_proxy();
+    }
+    if !config.ca_file.as_os_str().is_empty() {
+        builder = builder.tls_certs_merge(authorities(config)?);
+    }
+    builder.build().map_err(|error| {
+        FetchError::new(FailureClass::Config, format!("the HTTP client cannot be built: {error}"))
+    })
+}
+
+fn authorities(config: &Source) -> Result<Vec<Certificate>, FetchError> {
+    let path = config.ca_file.display();
+    let wrong = |why: String| {
+        let message = format!("source.ca_file {path} {why}; it must be a PEM file");
+        FetchError::new(FailureClass::Config, message)
+    };
+    let pem = std::fs::read(&config.ca_file).map_err(|e| wrong(format!("cannot be read ({e})")))?;
+    let certificates = Certificate::from_pem_bundle(&pem)
+        .map_err(|error| wrong(format!("holds no certificate ({error})")))?;
+    if certificates.is_empty() {
+        return Err(wrong("holds no certificate".to_owned()));
+    }
+    Ok(certificates)
+}
+
+/// A proxy has no business between us and our own machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}

@@ -1,0 +1,42 @@
+//! Who we are to the tracker.
+
+use secrecy::SecretString;
+
+use crate::fetch::{BoxFuture, FetchError};
+
+/// A credential that the edge of the program resolved from a variable, a file or a command.
+pub trait Credential: Send + Sync {
+    /// The secret to use now.
+    fn current(&self) -> BoxFuture<'_, Result<SecretString, FetchError>>;
+
+    /// Gets a new secret after the current one was refused; false: there is no other.
+    fn refresh(&self) -> BoxFuture<'_, Result<bool, FetchError>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// Where it comes from, for messages: "the variable AZURE_DEVOPS_PAT".
+    fn origin(&self) -> String;
+}
+
+/// A secret that never changes.
+pub struct FixedCredential {
+    secret: SecretString,
+    origin: String,
+}
+
+impl FixedCredential {
+    /// `secret`, which comes from `origin`.
+    pub fn new(secret: SecretString, origin: impl Into<String>) -> Self {
+        Self { secret, origin: origin.into() }
+    }
+}
+
+impl Credential for FixedCredential {
+    fn current(&self) -> BoxFuture<'_, Result<SecretString, FetchError>> {
+        Box::pin(async { Ok(self.secret.clone()) })
+    }
+
+    fn origin(&self) -> String {
+        self.origin.clone()
+    }
+}

@@ -1,0 +1,300 @@
+//! What an answer means: success, or one of the closed list of failures (pure).
+//!
+//! Messages of the tracker are localised, so a failure is told by status, code (`TF…`, `VS…`) or
+//! type key; the words are only passed on to people.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::fetch::memory::RateLimit;
+use crate::fetch::{FailureClass, FetchError};
+
+/// `Retry-After` is never taken for more than this.
+pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+
+/// The parts of an answer's head that matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Status code.
+    pub status: u16,
+    /// `Content-Type`, lower case.
+    pub content_type: String,
+    /// `Retry-After`, as a delay of at least a second.
+    pub retry_after: Option<Duration>,
+    /// `ActivityId`, which support asks for.
+    pub activity_id: Option<String>,
+    /// `X-TFS-ServiceError`, decoded.
+    pub service_error: Option<String>,
+    /// `Location` of a redirect.
+    pub location: Option<String>,
+    /// `X-RateLimit-*`, if any was sent.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// Words for a message: who was asked for what, with which credential.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Such as "the query" or "work items".
+    pub what: &'a str,
+    /// The configured address.
+    pub base_url: &'a str,
+    /// Where the credential comes from.
+    pub credential: &'a str,
+}
+
+/// A failed request, before it becomes a [`FetchError`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The class.
+    pub class: FailureClass,
+    /// The tracker's code, such as `TF401232`.
+    pub code: Option<String>,
+    /// For people.
+    pub message: String,
+    /// What the server said about coming back.
+    pub retry_after: Option<Duration>,
+}
+
+/// The code we give an answer that was longer than allowed; no tracker uses it.
+pub(super) const BODY_TOO_LONG: &str = "BODY_TOO_LONG";
+
+impl Failure {
+    /// A failure without an answer of the tracker behind it.
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, code: None, message: message.into(), retry_after: None }
+    }
+
+    /// Is it this code?
+    pub fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+
+    /// As the seam's error.
+    pub fn into_error(self, now: Timestamp) -> FetchError {
+        let not_before = self.retry_after.and_then(|delay| now.checked_add(delay).ok());
+        FetchError { class: self.class, message: self.message, not_before }
+    }
+}
+
+/// An error body in any of its shapes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErrorBody {
+    /// `typeKey`.
+    pub type_key: String,
+    /// First code in the message.
+    pub code: Option<String>,
+    /// The message, one line, bounded.
+    pub message: String,
+}
+
+/// Is this the head of an answer whose body is the data asked for?
+pub fn is_success(facts: &Facts) -> bool {
+    (200..300).contains(&facts.status)
+        && facts.status != 203
+        && facts.content_type.starts_with("application/json")
+}
+
+/// The failure that this answer is.
+pub fn classify(facts: &Facts, body: &[u8], asked: Asked<'_>) -> Failure {
+    let error = parse_error_body(facts, body);
+    let class = class_of(facts, &error);
+    Failure {
+        class,
+        message: explain(class, facts, &error, asked),
+        code: error.code,
+        retry_after: facts.retry_after,
+    }
+}
+
+fn class_of(facts: &Facts, error: &ErrorBody) -> FailureClass {
+    use FailureClass as Class;
+    let code = error.code.as_deref().unwrap_or_default();
+    let version = error.type_key.starts_with("VssVersion")
+        || error.type_key == "VssInvalidPreviewVersionException";
+    match facts.status {
+        400 | 401 if version => Class::Version,
+        _ if code == "TF400813" => Class::Auth,
+        203 | 300..=399 | 401 | 407 => Class::Auth,
+        200..=299 if facts.content_type.contains("html") => Class::Auth,
+        200..=299 => Class::Config,
+        403 => Class::Denied,
+        404 if code == "TF401232" || error.type_key == "WorkItemUnauthorizedAccessException" => {
+            Class::Gone
+        }
+        400 if code == "VS402337"
+            || error.type_key == "WorkItemTrackingQueryResultSizeLimitExceededException" =>
+        {
+            Class::TooMany
+        }
+        _ if code == "VS402335" => Class::TooSlow,
+        408 => Class::TooSlow,
+        409 | 412 => Class::Conflict,
+        429 => Class::Throttled,
+        400 | 413 | 414 => Class::BadQuery,
+        // The one server error that only a better query cures.
+        500 if code == "VS402612" || error.message.contains("is not of the form") => {
+            Class::BadQuery
+        }
+        503 if code == "TF24668" => Class::Down,
+        500..=599 => Class::Transient,
+        _ => Class::Config,
+    }
+}
+
+fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'_>) -> String {
+    use FailureClass as Class;
+    let Asked { what, base_url, credential } = asked;
+    let text = match class {
+        Class::Auth if (300..400).contains(&facts.status) => format!(
+            "{base_url} redirected us ({}) instead of giving {what}: the credential ({credential}) \
+             is not accepted, or source.base_url is not the address the tracker uses itself",
+            facts.location.as_deref().unwrap_or("nowhere")
+        ),
+        Class::Auth => format!(
+            "{base_url} does not accept the credential ({credential}) for {what}: it is missing, \
+             expired, revoked or made for another organisation; renew it with scope vso.work"
+        ),
+        Class::Denied => format!(
+            "the credential ({credential}) is known to {base_url} but may not have {what}: grant \
+             read access to the project (scope vso.work), or check conditional access"
+        ),
+        Class::Config => format!(
+            "{base_url} does not know {what}: check source.base_url, source.project and \
+             source.saved_query"
+        ),
+        Class::Gone => format!("{what}: gone, or not visible to the credential ({credential})"),
+        Class::TooMany => format!(
+            "{what}: more rows than the tracker returns at once; narrow source.where or shorten \
+             source.look_back"
+        ),
+        Class::TooSlow => format!(
+            "{what} took longer than the tracker allows; narrow source.where, avoid CONTAINS on \
+             long texts"
+        ),
+        Class::Version => format!(
+            "{base_url} does not speak the API version asked for {what}; set source.api_version"
+        ),
+        Class::BadQuery => format!(
+            "{base_url} refuses {what} as it is written; check source.where, source.saved_query, \
+             source.team and source.text_fields"
+        ),
+        Class::Conflict => format!("{what}: the item was changed by somebody else meanwhile"),
+        Class::Throttled => format!("{base_url} asks us to slow down"),
+        Class::Down => format!("{base_url} is stopped or inactive; its administrator can start it"),
+        Class::Transient | Class::BreakerOpen => {
+            format!("{base_url} failed to give {what}; it may work later")
+        }
+    };
+    format!("{text} ({})", evidence(facts, error))
+}
+
+/// Status, code, the tracker's own words and the id that support asks for.
+fn evidence(facts: &Facts, error: &ErrorBody) -> String {
+    let mut parts = vec![format!("HTTP {}", facts.status)];
+    if !error.type_key.is_empty() {
+        parts.push(error.type_key.clone());
+    }
+    if !error.message.is_empty() {
+        parts.push(format!("\"{}\"", error.message));
+    }
+    if let Some(delay) = facts.retry_after {
+        parts.push(format!("retry after {} s", delay.as_secs()));
+    }
+    if let Some(activity) = &facts.activity_id {
+        parts.push(format!("ActivityId {activity}"));
+    }
+    parts.join(", ")
+}
+
+/// Reads an error body in any shape: JSON of two kinds, plain text with a header, empty, HTML.
+pub fn parse_error_body(facts: &Facts, body: &[u8]) -> ErrorBody {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let (message, type_key) = match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Object(object)) => {
+            let nested = object.get("value").and_then(|v| v.get("Message"));
+            let message = object.get("message").or(nested).and_then(Value::as_str);
+            let type_key = object.get("typeKey").and_then(Value::as_str);
+            (message.unwrap_or_default().to_owned(), type_key.unwrap_or_default().to_owned())
+        }
+        _ => (String::new(), String::new()),
+    };
+    let message = if message.is_empty() { plain_message(facts, body) } else { message };
+    let code = first_code(&message).map(str::to_owned);
+    ErrorBody { type_key, code, message: one_line(&message, 300) }
+}
+
+fn plain_message(facts: &Facts, body: &[u8]) -> String {
+    if let Some(error) = &facts.service_error {
+        return error.clone();
+    }
+    let text = String::from_utf8_lossy(&body[..body.len().min(4096)]);
+    match text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")) {
+        Some((title, _)) => format!("a page titled {}", title.trim()),
+        None if text.trim_start().starts_with('<') => "a page without title".to_owned(),
+        None => text.into_owned(),
+    }
+}
+
+/// The first `TF…` or `VS…` number in a text.
+fn first_code(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    for (start, pair) in bytes.windows(2).enumerate() {
+        if pair != b"TF" && pair != b"VS" {
+            continue;
+        }
+        if start > 0 && bytes[start - 1].is_ascii_alphanumeric() {
+            continue;
+        }
+        let digits = bytes[start + 2..].iter().take_while(|b| b.is_ascii_digit()).count();
+        if digits >= 4 {
+            return Some(&text[start..start + 2 + digits]);
+        }
+    }
+    None
+}
+
+/// One line of at most `limit` characters.
+pub(super) fn one_line(text: &str, limit: usize) -> String {
+    let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((cut, _)) = line.char_indices().nth(limit) {
+        line.truncate(cut);
+        line.push('…');
+    }
+    line
+}
+
+/// `Retry-After` in seconds or as an HTTP date; at least a second, at most ten minutes.
+pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    let delay = match value.trim().parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() => Duration::try_from_secs_f64(seconds.max(0.0)).ok()?,
+        Ok(_) => return None,
+        Err(_) => {
+            let then = jiff::fmt::rfc2822::parse(value.trim()).ok()?.timestamp();
+            Duration::try_from(then.duration_since(now)).unwrap_or_default()
+        }
+    };
+    Some(delay.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER))
+}
+
+/// Percent-decodes a header value; what is not valid stays as it is.
+pub(super) fn percent_decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        match hex.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            Some(byte) if bytes[at] == b'%' => {
+                out.push(byte);
+                at += 3;
+            }
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,101 @@
+//! Azure DevOps Services and Server.
+//!
+//! The default way of reading is one query for the ids that changed and then batches of items;
+//! for big collections there is the revision stream. One request is on its way at a time, success
+//! is JSON with a 2xx that is not 203, and every failure has a class with its own action.
+//!
+//! Out of scope, with the reason: service hooks (they cannot reach a private machine, and lose
+//! events on probation, so polling has to exist anyway); NTLM and Kerberos (the HTTP client does
+//! not speak them; Server accepts personal access tokens); attachments and images (texts keep
+//! their links, the agent gets no tracker credential); TFS 2018 and older (no batch resource);
+//! hashing of links (a link moves neither revision nor date, and triage does not read links).
+
+mod client;
+mod credential;
+mod decode;
+mod failure;
+mod http;
+mod pages;
+mod query;
+mod read;
+mod version;
+mod wiql;
+mod wire;
+
+use std::sync::Arc;
+
+pub use credential::{Credential, FixedCredential};
+
+use self::http::{Call, Repeat, Transport};
+use super::retry::RetryPolicy;
+use super::{
+    BoxFuture, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait, SourceMemory,
+};
+use crate::clock::Clock;
+use crate::config;
+
+/// One project of one organisation or collection.
+#[derive(Clone)]
+pub struct AdoSource(Arc<Inner>);
+
+/// What every part of the client shares.
+struct Inner {
+    config: config::Source,
+    transport: Transport,
+    notebook: Arc<Notebook>,
+    fields: read::Fields,
+}
+
+impl AdoSource {
+    /// A client for the source in `config`. Nothing is sent yet.
+    pub fn new(
+        config: &config::Source,
+        credential: Arc<dyn Credential>,
+        clock: Clock,
+        memory: Arc<dyn SourceMemory>,
+    ) -> Result<Self, FetchError> {
+        Self::with_retry(config, credential, clock, memory, RetryPolicy::default())
+    }
+
+    /// The same with another policy for repeated reads.
+    pub fn with_retry(
+        config: &config::Source,
+        credential: Arc<dyn Credential>,
+        clock: Clock,
+        memory: Arc<dyn SourceMemory>,
+        retry: RetryPolicy,
+    ) -> Result<Self, FetchError> {
+        let notebook = Notebook::new(memory, &config.name);
+        let transport = Transport::new(config, credential, clock, Arc::clone(&notebook), retry)?;
+        let config = config.clone();
+        let fields = read::Fields::new(&config, transport.base_url());
+        Ok(Self(Arc::new(Inner { config, transport, notebook, fields })))
+    }
+
+    /// The notes shared with the circuit breaker.
+    pub fn notebook(&self) -> Arc<Notebook> {
+        Arc::clone(&self.0.notebook)
+    }
+
+    /// Requests sent since the start.
+    pub fn requests(&self) -> u64 {
+        self.0.transport.requests()
+    }
+}
+
+impl SourceTrait for AdoSource {
+    fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
+        Box::pin(async move {
+            self.0.transport.recall().await?;
+            let pages = pages::AdoPages::new(Arc::clone(&self.0), request);
+            Ok(Box::new(pages) as Box<dyn Pages>)
+        })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async move {
+            self.0.transport.recall().await?;
+            self.0.check().await.map_err(|failure| failure.into_error(self.0.transport.now()))
+        })
+    }
+}

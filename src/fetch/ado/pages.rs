@@ -1,0 +1,242 @@
+//! The pages of one answer: a reader that works one page ahead of who consumes it.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Inner;
+use super::failure::Failure;
+use super::read::LARGEST_BATCH;
+use super::wiql::{ROWS_BY_ID, Window};
+use crate::fetch::{BoxFuture, FailureClass, FetchError, FetchRequest, Page, Pages};
+use crate::model::ItemId;
+
+type Sent = Result<Option<Page>, FetchError>;
+
+/// The pages of one answer.
+pub(super) struct AdoPages {
+    inner: Arc<Inner>,
+    requests_before: u64,
+    request: Option<FetchRequest>,
+    reader: Option<(mpsc::Receiver<Sent>, AbortOnDropHandle<()>)>,
+    cursor: Option<Timestamp>,
+}
+
+impl AdoPages {
+    pub fn new(inner: Arc<Inner>, request: FetchRequest) -> Self {
+        let requests_before = inner.transport.requests();
+        Self { inner, requests_before, request: Some(request), reader: None, cursor: None }
+    }
+
+    /// Starts the reader with the first page asked for. It fetches a page only when the one
+    /// before it was taken, so that two pages at most are in memory.
+    fn start(&mut self, request: FetchRequest) {
+        let (sender, receiver) = mpsc::channel(1);
+        let mut reader = QueryReader::new(Arc::clone(&self.inner), request);
+        let task = tokio::spawn(async move {
+            while let Ok(slot) = sender.reserve().await {
+                let sent = reader.next().await;
+                let sent = sent.map_err(|failure| failure.into_error(reader.inner.transport.now()));
+                let more = matches!(sent, Ok(Some(_)));
+                slot.send(sent);
+                if !more {
+                    break;
+                }
+            }
+        });
+        self.reader = Some((receiver, AbortOnDropHandle::new(task)));
+    }
+}
+
+impl Pages for AdoPages {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
+        Box::pin(async move {
+            if let Some(request) = self.request.take() {
+                self.start(request);
+            }
+            let Some((receiver, _)) = &mut self.reader else { return Ok(None) };
+            let Some(sent) = receiver.recv().await else { return Ok(None) };
+            let page = sent?;
+            if let Some(page) = &page {
+                self.cursor = self.cursor.max(page.cursor);
+            }
+            Ok(page)
+        })
+    }
+
+    fn requests(&self) -> u64 {
+        self.inner.transport.requests() - self.requests_before
+    }
+
+    fn settle(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async move {
+            let cursor = self.cursor;
+            let remember = self.inner.notebook.update(move |remembered| {
+                remembered.cursor = remembered.cursor.max(cursor);
+            });
+            remember.await
+        })
+    }
+}
+
+/// Reads by query: first the rows, then the ids asked for by name, then the rows' items.
+struct QueryReader {
+    inner: Arc<Inner>,
+    since: Timestamp,
+    started: bool,
+    /// Time of the first answer: whatever changes after it is seen by the next run, so the cursor
+    /// never passes it.
+    as_of: Option<Timestamp>,
+    also: VecDeque<ItemId>,
+    windows: VecDeque<Window>,
+    /// Rows of the current window that are still to be read.
+    rows: VecDeque<ItemId>,
+    /// Rows come in the order of their dates.
+    ordered: bool,
+    /// Newest change in a window whose rows are not in order.
+    pending: Option<Timestamp>,
+    delivered: HashSet<ItemId>,
+    cursor: Option<Timestamp>,
+}
+
+impl QueryReader {
+    fn new(inner: Arc<Inner>, request: FetchRequest) -> Self {
+        let since = request.changed_since.unwrap_or_else(|| inner.look_back());
+        Self {
+            inner,
+            since,
+            started: false,
+            as_of: None,
+            also: request.also.into(),
+            windows: VecDeque::new(),
+            rows: VecDeque::new(),
+            ordered: true,
+            pending: None,
+            delivered: HashSet::new(),
+            cursor: None,
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Page>, Failure> {
+        if !self.started {
+            // The question comes first: items read by id are then as new as its answer.
+            self.started = true;
+            self.ask_first().await?;
+        }
+        loop {
+            if !self.also.is_empty() {
+                let ids = self.take_ids(Part::Also);
+                if !ids.is_empty() {
+                    return self.read(&ids, Part::Also).await.map(Some);
+                }
+            } else if !self.rows.is_empty() {
+                let ids = self.take_ids(Part::Rows);
+                if !ids.is_empty() {
+                    return self.read(&ids, Part::Rows).await.map(Some);
+                }
+            } else if let Some(window) = self.windows.pop_front() {
+                self.ask(window).await?;
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn ask_first(&mut self) -> Result<(), Failure> {
+        if self.inner.config.saved_query.is_empty() {
+            return self.ask(Window::since(self.since)).await;
+        }
+        let rows = self.inner.saved_rows().await?;
+        self.as_of = rows.as_of;
+        let mut changes = Vec::new();
+        let ids: Vec<ItemId> = rows.ids.into_iter().map(ItemId).collect();
+        for part in ids.chunks(LARGEST_BATCH) {
+            changes.extend(self.inner.read_changes(part).await?);
+        }
+        // A saved query has an order and no date of its own: both are made here.
+        changes.retain(|(changed, _)| *changed >= self.since);
+        changes.sort_unstable();
+        self.rows = changes.into_iter().map(|(_, id)| id).collect();
+        Ok(())
+    }
+
+    async fn ask(&mut self, window: Window) -> Result<(), Failure> {
+        match self.inner.rows(window).await {
+            Ok(rows) => {
+                self.as_of = self.as_of.or(rows.as_of);
+                self.ordered = window.after_id.is_none();
+                if window.after_id.is_some() && rows.ids.len() >= ROWS_BY_ID {
+                    let after_id = rows.ids.last().copied();
+                    self.windows.push_front(Window { after_id, ..window });
+                }
+                self.rows = rows.ids.into_iter().map(ItemId).collect();
+                Ok(())
+            }
+            Err(failure) if failure.class == FailureClass::TooMany && window.after_id.is_none() => {
+                // Not a failure of the transport: no retry is used up.
+                match window.halves(self.inner.transport.now()) {
+                    Some((early, late)) => {
+                        self.windows.push_front(late);
+                        self.windows.push_front(early);
+                    }
+                    None => self.windows.push_front(window.by_id()),
+                }
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The ids of the next page: each id is delivered once in a run.
+    fn take_ids(&mut self, part: Part) -> Vec<ItemId> {
+        let size = usize::try_from(self.inner.config.page_size).unwrap_or(LARGEST_BATCH);
+        let size = size.clamp(1, LARGEST_BATCH);
+        let queue = if part == Part::Also { &mut self.also } else { &mut self.rows };
+        let mut ids = Vec::with_capacity(size);
+        while ids.len() < size
+            && let Some(id) = queue.pop_front()
+        {
+            if self.delivered.insert(id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    async fn read(&mut self, ids: &[ItemId], part: Part) -> Result<Page, Failure> {
+        let unknown_change = self.as_of.unwrap_or(self.since);
+        let batch = self.inner.read_items(ids, unknown_change).await?;
+        if part == Part::Rows {
+            self.advance(batch.items.iter().map(|item| item.changed_at));
+        }
+        let cursor = if part == Part::Rows { self.cursor } else { None };
+        Ok(Page { items: batch.items, vanished: batch.vanished, cursor })
+    }
+
+    /// Moves the cursor to the newest change of this page that the query already knew: an item
+    /// that was edited after the query has a newer date than rows still to come.
+    fn advance(&mut self, changes: impl Iterator<Item = Timestamp>) {
+        let known = |at: &Timestamp| self.as_of.is_none_or(|as_of| *at <= as_of);
+        let newest = changes.filter(known).max();
+        if self.as_of.is_none() || !self.ordered {
+            self.pending = self.pending.max(newest);
+            let continued = self.windows.front().is_some_and(|next| next.after_id.is_some());
+            let complete = self.rows.is_empty() && !continued;
+            let complete = complete && (self.as_of.is_some() || self.windows.is_empty());
+            if complete {
+                self.cursor = self.cursor.max(self.pending.take());
+            }
+        } else {
+            self.cursor = self.cursor.max(newest);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Also,
+    Rows,
+}

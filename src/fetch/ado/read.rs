@@ -1,0 +1,244 @@
+//! Reading items by their ids.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::decode::{self, BASIC_FIELDS, COMMENT_COUNT, Decoded, Decoder};
+use super::failure::{BODY_TOO_LONG, Failure};
+use super::{Call, Inner, wire};
+use crate::config;
+use crate::fetch::FailureClass;
+use crate::model::{ItemId, WorkItem};
+
+/// The tracker takes no more ids in one request.
+pub(super) const LARGEST_BATCH: usize = 200;
+
+/// Long texts every collection keeps as HTML, so that nobody needs to be asked.
+const WELL_KNOWN: [&str; 5] = [
+    "System.Description",
+    "Microsoft.VSTS.TCM.ReproSteps",
+    "Microsoft.VSTS.TCM.SystemInfo",
+    "Microsoft.VSTS.TCM.Steps",
+    "Microsoft.VSTS.Common.AcceptanceCriteria",
+];
+
+/// A field that the collection does not have.
+const UNKNOWN_FIELD: &str = "TF51535";
+
+/// Which fields are asked for; narrowed when the collection does not have them all.
+pub(super) struct Fields {
+    names: RwLock<Arc<Vec<String>>>,
+    decoder: RwLock<Arc<Decoder>>,
+    known: tokio::sync::OnceCell<()>,
+}
+
+impl Fields {
+    pub fn new(config: &config::Source, base_url: &str) -> Self {
+        let mut names: Vec<String> = BASIC_FIELDS.iter().map(|&name| name.to_owned()).collect();
+        if config.comments > 0 {
+            names.push(COMMENT_COUNT.to_owned());
+        }
+        names.extend(config.text_fields.iter().cloned());
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.to_ascii_lowercase()));
+        let decoder = Decoder {
+            source: config.name.clone(),
+            base_url: base_url.to_owned(),
+            text_fields: config.text_fields.clone(),
+            plain_fields: Vec::new(),
+        };
+        Self {
+            names: RwLock::new(Arc::new(names)),
+            decoder: RwLock::new(Arc::new(decoder)),
+            known: tokio::sync::OnceCell::new(),
+        }
+    }
+
+    fn names(&self) -> Arc<Vec<String>> {
+        Arc::clone(&self.names.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn decoder(&self) -> Arc<Decoder> {
+        Arc::clone(&self.decoder.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Leaves out what the collection does not have, and learns what is plain text.
+    fn narrow(&self, known: &[wire::Field]) {
+        let kinds: HashMap<String, &str> = known
+            .iter()
+            .map(|field| (field.reference_name.to_ascii_lowercase(), field.kind.as_str()))
+            .collect();
+        let (here, missing): (Vec<String>, Vec<String>) = self
+            .names()
+            .iter()
+            .cloned()
+            .partition(|name| kinds.contains_key(&name.to_ascii_lowercase()));
+        if !missing.is_empty() {
+            tracing::info!(
+                fields = missing.join(", "),
+                "left out: the collection has no such field"
+            );
+        }
+        let decoder = self.decoder();
+        let plain = |name: &&String| {
+            kinds.get(&name.to_ascii_lowercase()).is_some_and(|kind| *kind != "html")
+        };
+        let decoder = Decoder {
+            source: decoder.source.clone(),
+            base_url: decoder.base_url.clone(),
+            text_fields: decoder.text_fields.clone(),
+            plain_fields: decoder.text_fields.iter().filter(plain).cloned().collect(),
+        };
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(here);
+        *self.decoder.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(decoder);
+    }
+}
+
+/// What came of asking for some ids.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Items in the order of the ids asked for, each once.
+    pub items: Vec<WorkItem>,
+    /// Ids that were asked for and did not come.
+    pub vanished: Vec<ItemId>,
+}
+
+impl Inner {
+    /// Reads items in full. `unknown_change` stands in for a change date that is missing.
+    pub async fn read_items(
+        &self,
+        ids: &[ItemId],
+        unknown_change: Timestamp,
+    ) -> Result<Batch, Failure> {
+        if self.config.text_fields.iter().any(|name| !WELL_KNOWN.contains(&name.as_str())) {
+            self.know_fields().await?;
+        }
+        let mut batch = Batch::default();
+        let mut todo = vec![ids];
+        // A stack, smaller parts first, so that the order of the ids is kept.
+        while let Some(part) = todo.pop() {
+            match self.read_part(part).await {
+                Ok(items) => self.take(part, items, unknown_change, &mut batch).await?,
+                Err(failure) if failure.is(BODY_TOO_LONG) && part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    todo.extend([second, first]);
+                }
+                Err(failure) if failure.is(UNKNOWN_FIELD) && !self.fields.known.initialized() => {
+                    self.know_fields().await?;
+                    todo.push(part);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(batch)
+    }
+
+    async fn know_fields(&self) -> Result<(), Failure> {
+        let learn = || async {
+            let what = "the list of fields";
+            let call = Call::get(vec!["_apis", "wit", "fields"], "workItems", what);
+            let body = self.transport.send(&call).await?;
+            let list: wire::Listing<wire::Field> = self.transport.decode(&body, what)?;
+            self.fields.narrow(&list.value.into_iter().flatten().collect::<Vec<_>>());
+            Ok(())
+        };
+        self.fields.known.get_or_try_init(learn).await.map(|_| ())
+    }
+
+    async fn read_part(&self, ids: &[ItemId]) -> Result<Vec<wire::Item>, Failure> {
+        self.read_fields(ids, &self.fields.names()).await
+    }
+
+    /// Reads some fields of items, by id and without a project: an item that moved keeps its id.
+    pub async fn read_fields(
+        &self,
+        ids: &[ItemId],
+        names: &[String],
+    ) -> Result<Vec<wire::Item>, Failure> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let what = "work items";
+        let body = json!({ "ids": ids, "fields": names, "errorPolicy": "omit" });
+        let path = vec!["_apis", "wit", "workitemsbatch"];
+        let body = self.transport.send(&Call::post(path, "workItemsBatch", what, &body)).await?;
+        let list: wire::Listing<wire::Item> = self.transport.decode(&body, what)?;
+        Ok(list.value.into_iter().flatten().collect())
+    }
+
+    /// When each of these items last changed; vanished ones are left out.
+    pub async fn read_changes(&self, ids: &[ItemId]) -> Result<Vec<(Timestamp, ItemId)>, Failure> {
+        let names = [String::from("System.ChangedDate")];
+        let items = self.read_fields(ids, &names).await?;
+        let decoder = self.fields.decoder();
+        let changes = items.into_iter().map(|wire| {
+            // Without a date it counts as changed just now, so that it is read.
+            let item = decoder.item(wire, self.transport.now()).item;
+            (item.changed_at, item.id)
+        });
+        Ok(changes.collect())
+    }
+
+    /// Decodes an answer, each item once and only what was asked for.
+    async fn take(
+        &self,
+        asked: &[ItemId],
+        items: Vec<wire::Item>,
+        unknown_change: Timestamp,
+        batch: &mut Batch,
+    ) -> Result<(), Failure> {
+        let decoder = self.fields.decoder();
+        let mut by_id: HashMap<i64, Decoded> = HashMap::with_capacity(items.len());
+        for wire in items {
+            let decoded = decoder.item(wire, unknown_change);
+            let entry = by_id.entry(decoded.item.id.0);
+            entry.or_insert(decoded);
+        }
+        for id in asked {
+            match by_id.remove(&id.0) {
+                Some(decoded) => batch.items.push(self.with_comments(decoded).await?),
+                None => batch.vanished.push(*id),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the newest comments, if they are wanted, exist, and the tracker is not short of units.
+    async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
+        let Decoded { mut item, project, comment_count } = decoded;
+        let wanted = self.config.comments;
+        if wanted == 0 || comment_count <= 0 || self.transport.is_low().await {
+            return Ok(item);
+        }
+        let project = project.unwrap_or_else(|| self.config.project.clone());
+        match self.read_comments(&project, item.id, wanted).await {
+            Ok(comments) => item.comments = comments,
+            // The item went away between the two requests; its absence shows on the next read.
+            Err(failure) if failure.class == FailureClass::Gone => {}
+            Err(failure) => return Err(failure),
+        }
+        Ok(item)
+    }
+
+    /// The newest `wanted` comments, newest last.
+    pub async fn read_comments(
+        &self,
+        project: &str,
+        id: ItemId,
+        wanted: u32,
+    ) -> Result<Vec<crate::model::Comment>, Failure> {
+        let number = id.to_string();
+        let path = vec![project, "_apis", "wit", "workItems", &number, "comments"];
+        let what = format!("the comments of item {id}");
+        let mut call = Call::get(path, "comments", what.as_str());
+        call.query = vec![("$top", wanted.to_string()), ("order", "desc".to_owned())];
+        let body = self.transport.send(&call).await?;
+        let list: wire::Comments = self.transport.decode(&body, &what)?;
+        let mut comments: Vec<_> = list.comments.into_iter().filter_map(decode::comment).collect();
+        comments.sort_by_key(|comment| comment.at);
+        Ok(comments)
+    }
+}

@@ -1,0 +1,195 @@
+//! The tracker's JSON as types: tolerant of what is missing, ignorant of what is not needed.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Answer of a query.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryResult {
+    /// The instant the rows were true at, by the server's clock.
+    pub as_of: Option<String>,
+    /// Rows of a flat query.
+    pub work_items: Option<Vec<Reference>>,
+    /// Rows of a tree or one-hop query.
+    pub work_item_relations: Option<Vec<Link>>,
+}
+
+/// A row of a flat query.
+#[derive(Debug, Deserialize)]
+pub struct Reference {
+    /// The item's number.
+    pub id: i64,
+}
+
+/// A row of a link query; roots have no source.
+#[derive(Debug, Deserialize)]
+pub struct Link {
+    /// The end above.
+    pub source: Option<Reference>,
+    /// The end below.
+    pub target: Option<Reference>,
+}
+
+impl QueryResult {
+    /// Ids of all rows in their order, each once.
+    pub fn ids(&self) -> Vec<i64> {
+        let flat = self.work_items.iter().flatten().map(|row| row.id);
+        let linked = self.work_item_relations.iter().flatten();
+        let linked = linked.flat_map(|link| [&link.source, &link.target]).flatten();
+        let mut seen = std::collections::HashSet::new();
+        flat.chain(linked.map(|end| end.id)).filter(|id| seen.insert(*id)).collect()
+    }
+}
+
+/// A list answer; what cannot be read under `errorPolicy: omit` is `null`.
+#[derive(Debug, Deserialize)]
+pub struct Listing<T> {
+    /// The entries.
+    pub value: Vec<Option<T>>,
+}
+
+/// A work item. Every field may be missing.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    /// The number; nothing can be done without it.
+    pub id: i64,
+    /// Revision counter.
+    pub rev: Option<i64>,
+    /// Values by reference name; a field without value is absent.
+    pub fields: Option<HashMap<String, Value>>,
+    /// Which long texts are Markdown; empty or missing: none.
+    pub multiline_fields_format: Option<HashMap<String, String>>,
+}
+
+/// Answer of the comments resource, new and old shape.
+#[derive(Debug, Deserialize)]
+pub struct Comments {
+    /// The entries.
+    #[serde(default, alias = "value")]
+    pub comments: Vec<CommentEntry>,
+}
+
+/// One comment, new and old shape.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommentEntry {
+    /// The text as it was written.
+    #[serde(default)]
+    pub text: String,
+    /// `markdown` or `html`; missing on older servers, which only know HTML.
+    pub format: Option<String>,
+    /// Who.
+    #[serde(alias = "revisedBy")]
+    pub created_by: Option<Value>,
+    /// When.
+    #[serde(alias = "revisedDate")]
+    pub created_date: Option<String>,
+    /// Deleted ones keep their place.
+    #[serde(default)]
+    pub is_deleted: bool,
+}
+
+/// A field the collection has.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Field {
+    /// Such as `System.Title`.
+    pub reference_name: String,
+    /// `html`, `plainText`, `string`, …
+    #[serde(default, rename = "type")]
+    pub kind: String,
+}
+
+/// A saved query, for its id.
+#[derive(Debug, Deserialize)]
+pub struct SavedQuery {
+    /// The id.
+    pub id: String,
+    /// A folder is no query.
+    #[serde(default, rename = "isFolder")]
+    pub is_folder: bool,
+}
+
+/// One entry of the server's list of resources.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Location {
+    /// `wit`.
+    pub area: String,
+    /// Such as `workItemsBatch`.
+    pub resource_name: String,
+    /// Its own version, the `N` of `-preview.N`.
+    pub resource_version: u32,
+    /// Highest version served.
+    pub max_version: String,
+    /// Highest version that is not a preview; `0.0`: none.
+    pub released_version: String,
+}
+
+/// One batch of the revision stream. The key is `values`, unlike everywhere else.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Revisions {
+    /// The revisions.
+    pub values: Vec<Item>,
+    /// Where to go on; opaque.
+    pub continuation_token: Option<String>,
+    /// Present even on the last batch, so never a reason to go on.
+    pub next_link: Option<String>,
+    /// The stream ends here for now.
+    #[serde(default)]
+    pub is_last_batch: bool,
+}
+
+/// Reads JSON. A text with half of a surrogate pair, which no Rust string can hold, or with bytes
+/// that are not UTF-8 is mended with replacement characters instead of being given up.
+pub fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    serde_json::from_slice(body).or_else(|first| {
+        let mended = mend(&String::from_utf8_lossy(body));
+        serde_json::from_str(&mended).map_err(|_| first.to_string())
+    })
+}
+
+/// Replaces `\uD800`…`\uDFFF` escapes that are not part of a pair.
+fn mend(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = match surrogate(rest) {
+            None => rest.chars().take(2).map(char::len_utf8).sum(),
+            Some(Half::High) if matches!(rest.get(6..).and_then(surrogate), Some(Half::Low)) => 12,
+            Some(_) => {
+                out.push('\u{FFFD}');
+                rest = &rest[6..];
+                continue;
+            }
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+enum Half {
+    High,
+    Low,
+}
+
+/// Which half of a pair the escape at the beginning of `text` is, if it is one.
+fn surrogate(text: &str) -> Option<Half> {
+    let hex = text.strip_prefix("\\u")?.get(..4)?;
+    match u32::from_str_radix(hex, 16).ok()? {
+        0xD800..=0xDBFF => Some(Half::High),
+        0xDC00..=0xDFFF => Some(Half::Low),
+        _ => None,
+    }
+}

@@ -1,0 +1,205 @@
+//! A source behind its circuit breaker.
+
+use std::sync::Arc;
+
+use super::breaker::{Admission, Breaker, Signal};
+use super::{BoxFuture, FailureClass, FetchError, FetchRequest, Notebook, Page, Pages, Source};
+use crate::clock::Clock;
+use crate::event::{Event, Sink};
+
+/// Wraps a [`Source`]: asks the breaker and the server's "not before" first, and records how
+/// reading went. Every change of the breaker is an event.
+#[derive(Clone)]
+pub struct Guarded {
+    inner: Arc<dyn Source>,
+    guard: Arc<Guard>,
+}
+
+struct Guard {
+    notebook: Arc<Notebook>,
+    clock: Clock,
+    sink: Arc<dyn Sink>,
+}
+
+impl Guarded {
+    /// Puts the breaker kept in `notebook` before `inner`.
+    pub fn new(
+        inner: Arc<dyn Source>,
+        notebook: Arc<Notebook>,
+        clock: Clock,
+        sink: Arc<dyn Sink>,
+    ) -> Self {
+        Self { inner, guard: Arc::new(Guard { notebook, clock, sink }) }
+    }
+
+    /// Closes the breaker and forgets "not before", by hand.
+    pub async fn reset(&self) -> Result<(), FetchError> {
+        let change = |breaker: &mut Breaker| breaker.close();
+        self.guard.change("closed by hand", change).await?;
+        self.guard.notebook.update(|remembered| remembered.not_before = None).await
+    }
+}
+
+impl Guard {
+    /// Changes the breaker, keeps it and tells if its state is another one.
+    async fn change<T>(
+        &self,
+        reason: &str,
+        change: impl FnOnce(&mut Breaker) -> T + Send,
+    ) -> Result<T, FetchError> {
+        let (result, from, to) = self
+            .notebook
+            .update(|remembered| {
+                let from = remembered.breaker.state.clone();
+                let result = change(&mut remembered.breaker);
+                (result, from, remembered.breaker.state.clone())
+            })
+            .await?;
+        if from != to {
+            self.sink.emit(Event::BreakerChanged {
+                from: from.as_str().to_owned(),
+                to: to.as_str().to_owned(),
+                until: to.until(),
+                reason: reason.to_owned(),
+            });
+        }
+        Ok(result)
+    }
+
+    async fn record(&self, signal: Signal, reason: &str) -> Result<(), FetchError> {
+        let now = self.clock.now();
+        self.change(reason, move |breaker| breaker.record(signal, now)).await
+    }
+
+    /// Records a failure and hands it back with what the breaker makes of it.
+    async fn failed(&self, error: FetchError) -> FetchError {
+        let signal = Signal::Failed(error.class);
+        match self.record(signal, error.class.as_str()).await {
+            Ok(()) => error,
+            Err(memory) => FetchError {
+                message: format!("{}; moreover {}", error.message, memory.message),
+                ..error
+            },
+        }
+    }
+
+    async fn admit(&self) -> Result<Admission, FetchError> {
+        let now = self.clock.now();
+        let remembered = self.notebook.read().await?;
+        if let Some(not_before) = remembered.not_before.filter(|t| *t > now) {
+            return Err(FetchError {
+                class: FailureClass::BreakerOpen,
+                message: format!(
+                    "source {:?} asked not to be called before {not_before}; the next run after \
+                     that asks again",
+                    self.notebook.name()
+                ),
+                not_before: Some(not_before),
+            });
+        }
+        let opened_by = match remembered.breaker.state {
+            super::breaker::State::Open { class, .. } => Some(class),
+            _ => None,
+        };
+        match self.change("hold is over", move |breaker| breaker.admit(now)).await? {
+            Admission::Refused { until } => Err(refused(self.notebook.name(), until, opened_by)),
+            admission => Ok(admission),
+        }
+    }
+}
+
+fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) -> FetchError {
+    let cause = match opened_by {
+        Some(class) => format!("is open until {until} after failures of class {}", class.as_str()),
+        None => format!("waits for its probe until {until}"),
+    };
+    FetchError {
+        class: FailureClass::BreakerOpen,
+        message: format!(
+            "the circuit breaker of source {name:?} {cause}; nothing was sent. When the cause is \
+             gone, `heartbeat retry --source` closes it at once"
+        ),
+        not_before: Some(until),
+    }
+}
+
+impl Source for Guarded {
+    fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
+        Box::pin(async move {
+            if self.guard.admit().await? == Admission::Probe {
+                if let Err(error) = self.inner.check().await {
+                    return Err(self.guard.failed(error).await);
+                }
+                self.guard.record(Signal::ProbeSucceeded, "the probe was answered").await?;
+            }
+            let pages = match self.inner.open(request).await {
+                Ok(pages) => pages,
+                Err(error) => return Err(self.guard.failed(error).await),
+            };
+            let guard = Arc::clone(&self.guard);
+            let pages = GuardedPages { pages, guard, delivered: 0, recorded: false };
+            Ok(Box::new(pages) as Box<dyn Pages>)
+        })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async move {
+            self.guard.admit().await?;
+            match self.inner.check().await {
+                Ok(()) => self.guard.record(Signal::ProbeSucceeded, "the probe was answered").await,
+                Err(error) => Err(self.guard.failed(error).await),
+            }
+        })
+    }
+}
+
+struct GuardedPages {
+    pages: Box<dyn Pages>,
+    guard: Arc<Guard>,
+    delivered: u64,
+    recorded: bool,
+}
+
+impl GuardedPages {
+    async fn succeeded(&mut self) -> Result<(), FetchError> {
+        if self.recorded {
+            return Ok(());
+        }
+        self.recorded = true;
+        self.guard.record(Signal::Succeeded, "the source was read").await
+    }
+}
+
+impl Pages for GuardedPages {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
+        Box::pin(async move {
+            match self.pages.next().await {
+                Ok(Some(page)) => {
+                    self.delivered += 1;
+                    Ok(Some(page))
+                }
+                Ok(None) => {
+                    self.succeeded().await?;
+                    Ok(None)
+                }
+                Err(error) if self.recorded => Err(error),
+                Err(error) => {
+                    self.recorded = true;
+                    Err(self.guard.failed(error).await)
+                }
+            }
+        })
+    }
+
+    fn requests(&self) -> u64 {
+        self.pages.requests()
+    }
+
+    fn settle(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async move {
+            self.pages.settle().await?;
+            // A run that had enough before the end has read without trouble so far.
+            if self.delivered > 0 { self.succeeded().await } else { Ok(()) }
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! `heartbeat simulate ado`.
+
+use std::io;
+
+use super::{ActiveFault, Simulator, SimulatorOptions};
+
+/// A loopback Azure DevOps to try a configuration against.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SimulateAdoArgs {
+    /// Port on loopback; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Items in the backlog; the first 24 are always the same.
+    #[arg(long, default_value_t = 24)]
+    pub items: usize,
+    /// Seed of the items beyond the first 24.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The only secret that is accepted; without it any is.
+    #[arg(long)]
+    pub token: Option<String>,
+    /// A fault as NAME[@KIND][*TIMES], such as throttled429@wiql*2; may be given several times.
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Vec<ActiveFault>,
+}
+
+/// Serves until the task is cancelled; `ready` is given the address when it is up.
+pub async fn run(args: SimulateAdoArgs, ready: impl FnOnce(&Simulator)) -> io::Result<()> {
+    let options = SimulatorOptions {
+        port: args.port,
+        items: args.items,
+        seed: args.seed,
+        token: args.token,
+        faults: args.faults,
+        ..SimulatorOptions::default()
+    };
+    let mut simulator = Simulator::start(options).await?;
+    ready(&simulator);
+    match simulator.task.take() {
+        Some(task) => task.await.map_err(io::Error::other)?,
+        None => Ok(()),
+    }
+}

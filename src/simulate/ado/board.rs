@@ -1,0 +1,329 @@
+//! The simulated tracker's data: items with all their revisions, comments and saved queries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::clock::Clock;
+
+/// The one project there is.
+pub const PROJECT: &str = "Parcel";
+/// Its id.
+pub const PROJECT_ID: &str = "6f1c2a52-0f1e-4a37-9a55-3b0d5f8f2c11";
+
+/// A person, shared by all items that name them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Person {
+    /// Display name.
+    pub name: String,
+    /// Unique name.
+    pub mail: String,
+}
+
+/// The value of a field. Texts are shared, so that many items cost little.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stored {
+    /// Text of any kind.
+    Text(Arc<str>),
+    /// Whole numbers.
+    Number(i64),
+    /// Instants.
+    Date(Timestamp),
+    /// Identities.
+    Person(Arc<Person>),
+}
+
+impl Stored {
+    /// A text.
+    pub fn text(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl Serialize for Stored {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Number(number) => serializer.serialize_i64(*number),
+            // Trailing zeros of a second's fraction are cut, as the service does.
+            Self::Date(at) => serializer.collect_str(at),
+            Self::Person(person) => identity(person).serialize(serializer),
+        }
+    }
+}
+
+/// An identity as the service writes it.
+pub fn identity(person: &Person) -> Value {
+    let id = format!("{:08x}-1111-4222-8333-444455556666", person.mail.len() * 7919);
+    json!({
+        "displayName": person.name,
+        "url": format!("https://spsprodweu1.vssps.visualstudio.com/_apis/Identities/{id}"),
+        "_links": { "avatar": { "href": format!("https://dev.azure.com/_apis/GraphProfile/{id}") } },
+        "id": id,
+        "uniqueName": person.mail,
+        "imageUrl": format!("https://dev.azure.com/_apis/GraphProfile/MemberAvatars/{id}"),
+        "descriptor": format!("aad.{id}"),
+    })
+}
+
+/// Values by reference name.
+pub type Values = BTreeMap<Arc<str>, Stored>;
+
+/// One revision of an item.
+#[derive(Debug, Clone)]
+pub struct Revision {
+    /// Counts from 1.
+    pub rev: i64,
+    /// When it was made.
+    pub changed: Timestamp,
+    /// All values at that time.
+    pub values: Arc<Values>,
+    /// Long texts that are Markdown.
+    pub formats: Arc<BTreeMap<String, String>>,
+}
+
+/// One comment.
+#[derive(Debug, Clone)]
+pub struct Remark {
+    /// Its number.
+    pub id: i64,
+    /// Who.
+    pub by: Arc<Person>,
+    /// When.
+    pub at: Timestamp,
+    /// The text.
+    pub text: String,
+    /// `html` or `markdown`.
+    pub format: &'static str,
+}
+
+/// One work item with its past.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Number.
+    pub id: i64,
+    /// All revisions, oldest first; never empty.
+    pub revisions: Vec<Revision>,
+    /// Its discussion.
+    pub remarks: Vec<Remark>,
+    /// In the recycle bin since.
+    pub deleted: Option<Timestamp>,
+    /// Links, which move no revision.
+    pub links: Vec<Value>,
+}
+
+impl Item {
+    /// The newest revision, or the one that was current at `as_of`.
+    pub fn at(&self, as_of: Option<Timestamp>) -> Option<&Revision> {
+        match as_of {
+            None => self.revisions.last(),
+            Some(at) => self.revisions.iter().rev().find(|revision| revision.changed <= at),
+        }
+    }
+}
+
+/// A saved query.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    /// Its id.
+    pub id: String,
+    /// Its path, such as `Shared Queries/Open bugs`.
+    pub path: String,
+    /// `flat`, `tree` or `oneHop`.
+    pub kind: &'static str,
+    /// The query.
+    pub wiql: String,
+}
+
+/// One entry of the revision stream.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// Which item.
+    pub id: i64,
+    /// Which revision; none: its deletion.
+    pub rev: Option<i64>,
+}
+
+/// Everything the tracker knows.
+#[derive(Debug)]
+pub struct Board {
+    /// Items by number, deleted ones included.
+    pub items: BTreeMap<i64, Item>,
+    /// The revision stream; a position in it is a watermark.
+    pub stream: Vec<Entry>,
+    /// Saved queries.
+    pub saved: Vec<Saved>,
+    /// Fields the collection has: name and type.
+    pub fields: BTreeMap<String, &'static str>,
+    clock: Clock,
+    me: Arc<Person>,
+    next_remark: i64,
+}
+
+/// A change to values: `None` removes.
+pub type Change = Vec<(String, Option<Stored>)>;
+
+impl Board {
+    /// An empty board.
+    pub fn new(clock: Clock) -> Self {
+        let me =
+            Person { name: "Parcel Build Service".into(), mail: "build@parcel.example".into() };
+        Self {
+            items: BTreeMap::new(),
+            stream: Vec::new(),
+            saved: Vec::new(),
+            fields: known_fields(),
+            clock,
+            me: Arc::new(me),
+            next_remark: 9001,
+        }
+    }
+
+    /// Now, with the milliseconds the tracker keeps.
+    pub fn now(&self) -> Timestamp {
+        let now = self.clock.now();
+        Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+    }
+
+    /// Adds an item with its first revision.
+    pub fn add(&mut self, id: i64, changed: Timestamp, values: Values) {
+        let formats = Arc::new(BTreeMap::new());
+        self.add_formatted(id, changed, values, formats);
+    }
+
+    /// Adds an item some of whose texts are Markdown.
+    pub fn add_formatted(
+        &mut self,
+        id: i64,
+        changed: Timestamp,
+        mut values: Values,
+        formats: Arc<BTreeMap<String, String>>,
+    ) {
+        values.insert("System.Id".into(), Stored::Number(id));
+        values.entry("System.TeamProject".into()).or_insert_with(|| Stored::text(PROJECT));
+        values.entry("System.CreatedDate".into()).or_insert(Stored::Date(changed));
+        let item = Item { id, revisions: vec![], remarks: vec![], deleted: None, links: vec![] };
+        self.items.insert(id, item);
+        self.push(id, changed, values, formats);
+    }
+
+    fn push(
+        &mut self,
+        id: i64,
+        changed: Timestamp,
+        mut values: Values,
+        formats: Arc<BTreeMap<String, String>>,
+    ) -> i64 {
+        let Some(item) = self.items.get_mut(&id) else { return 0 };
+        let rev = item.revisions.last().map_or(1, |last| last.rev + 1);
+        values.insert("System.Rev".into(), Stored::Number(rev));
+        values.insert("System.ChangedDate".into(), Stored::Date(changed));
+        let comments = i64::try_from(item.remarks.len()).unwrap_or(i64::MAX);
+        values.insert("System.CommentCount".into(), Stored::Number(comments));
+        item.revisions.push(Revision { rev, changed, values: Arc::new(values), formats });
+        self.stream.push(Entry { id, rev: Some(rev) });
+        rev
+    }
+
+    /// Makes a new revision; returns its number, or none if there is no such item.
+    pub fn edit(&mut self, id: i64, change: Change) -> Option<i64> {
+        let now = self.now();
+        self.edit_at(id, now, change)
+    }
+
+    /// The same with a stated date, as a bulk edit makes for many items.
+    pub fn edit_at(&mut self, id: i64, at: Timestamp, change: Change) -> Option<i64> {
+        let item = self.items.get(&id).filter(|item| item.deleted.is_none())?;
+        let last = item.revisions.last()?;
+        let formats = Arc::clone(&last.formats);
+        let mut values = Values::clone(&last.values);
+        // The comment of a revision belongs to that revision only.
+        values.remove("System.History");
+        for (name, value) in change {
+            match value {
+                Some(value) => values.insert(name.into(), value),
+                None => values.remove(name.as_str()),
+            };
+        }
+        let me = Stored::Person(Arc::clone(&self.me));
+        values.insert("System.ChangedBy".into(), me);
+        Some(self.push(id, at, values, formats))
+    }
+
+    /// Adds a comment without a revision of its own; who edits makes that.
+    pub fn remark(&mut self, id: i64, text: &str, format: &'static str) -> Option<Remark> {
+        let (at, by) = (self.now(), Arc::clone(&self.me));
+        let number = self.next_remark;
+        let item = self.items.get_mut(&id).filter(|item| item.deleted.is_none())?;
+        self.next_remark += 1;
+        let remark = Remark { id: number, by, at, text: text.to_owned(), format };
+        item.remarks.push(remark.clone());
+        Some(remark)
+    }
+
+    /// Moves an item to the recycle bin; false if there is no such item.
+    pub fn delete(&mut self, id: i64) -> bool {
+        let now = self.now();
+        match self.items.get_mut(&id).filter(|item| item.deleted.is_none()) {
+            Some(item) => {
+                item.deleted = Some(now);
+                self.stream.push(Entry { id, rev: None });
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A readable item.
+    pub fn item(&self, id: i64) -> Option<&Item> {
+        self.items.get(&id).filter(|item| item.deleted.is_none())
+    }
+
+    /// The number a new item gets.
+    pub fn next_id(&self) -> i64 {
+        self.items.last_key_value().map_or(1, |(id, _)| id + 1)
+    }
+
+    /// Is there such a field? Reference names are case-insensitive.
+    pub fn field(&self, name: &str) -> Option<(&str, &'static str)> {
+        let found = self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(name, kind)| (name.as_str(), *kind))
+    }
+}
+
+fn known_fields() -> BTreeMap<String, &'static str> {
+    let fields = [
+        ("System.Id", "integer"),
+        ("System.Rev", "integer"),
+        ("System.Title", "string"),
+        ("System.WorkItemType", "string"),
+        ("System.State", "string"),
+        ("System.Reason", "string"),
+        ("System.TeamProject", "string"),
+        ("System.AreaPath", "treePath"),
+        ("System.IterationPath", "treePath"),
+        ("System.AssignedTo", "string"),
+        ("System.CreatedBy", "string"),
+        ("System.ChangedBy", "string"),
+        ("System.CreatedDate", "dateTime"),
+        ("System.ChangedDate", "dateTime"),
+        ("System.Tags", "plainText"),
+        ("System.Parent", "integer"),
+        ("System.CommentCount", "integer"),
+        ("System.History", "history"),
+        ("System.Description", "html"),
+        ("System.IsDeleted", "boolean"),
+        ("Microsoft.VSTS.Common.Priority", "integer"),
+        ("Microsoft.VSTS.Common.Severity", "string"),
+        ("Microsoft.VSTS.Common.AcceptanceCriteria", "html"),
+        ("Microsoft.VSTS.TCM.ReproSteps", "html"),
+        ("Microsoft.VSTS.TCM.SystemInfo", "html"),
+        ("Microsoft.VSTS.TCM.Steps", "html"),
+        ("Microsoft.VSTS.Scheduling.StoryPoints", "double"),
+        ("Custom.ReleaseNote", "plainText"),
+    ];
+    fields.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect()
+}

@@ -1,0 +1,81 @@
+//! The control interface below `/_simulator/`: faults, items and counters over HTTP.
+
+use axum::body::Bytes;
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use super::board::{Change, Values};
+use super::fault::ActiveFault;
+use super::patch::stored;
+use super::reply::Reply;
+use super::server::Server;
+
+/// Answers a control request; `path` is what follows `/_simulator/`.
+pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let mut shared = server.lock();
+    match (method.as_str(), path) {
+        ("GET", "faults") => Reply::json(&shared.faults),
+        ("POST", "faults") => match parse_fault(&value) {
+            Ok(fault) => {
+                shared.faults.push(fault);
+                Reply::json(&shared.faults)
+            }
+            Err(error) => wrong(&error),
+        },
+        ("DELETE", "faults") => {
+            shared.faults.clear();
+            Reply::json(&json!([]))
+        }
+        ("GET", "requests") => {
+            let total: u64 = shared.counts.values().sum();
+            Reply::json(&json!({ "total": total, "by_kind": shared.counts, "log": shared.log }))
+        }
+        ("DELETE", "requests") => {
+            shared.counts.clear();
+            shared.log.clear();
+            Reply::json(&json!({}))
+        }
+        ("POST", "items") => {
+            let (id, now) = (shared.board.next_id(), shared.board.now());
+            let values: Values = change(&value)
+                .into_iter()
+                .filter_map(|(name, value)| value.map(|value| (name.into(), value)))
+                .collect();
+            shared.board.add(id, now, values);
+            Reply::json(&json!({ "id": id, "rev": 1 }))
+        }
+        (verb, path) => match path.strip_prefix("items/").and_then(|id| id.parse().ok()) {
+            Some(id) => one_item(&mut shared.board, verb, id, &value),
+            None => wrong("there are faults, requests, items and items/ID"),
+        },
+    }
+}
+
+fn one_item(board: &mut super::board::Board, verb: &str, id: i64, value: &Value) -> Reply {
+    let done = match verb {
+        "PATCH" => board.edit(id, change(value)),
+        "DELETE" => board.delete(id).then_some(0),
+        _ => None,
+    };
+    match done {
+        Some(rev) => Reply::json(&json!({ "id": id, "rev": rev })),
+        None => Reply { status: 404, ..wrong("no such item, or neither PATCH nor DELETE") },
+    }
+}
+
+fn parse_fault(value: &Value) -> Result<ActiveFault, String> {
+    match value.as_str() {
+        Some(text) => text.parse(),
+        None => serde_json::from_value(value.clone()).map_err(|error| error.to_string()),
+    }
+}
+
+fn change(value: &Value) -> Change {
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (name.clone(), stored(value))).collect()
+}
+
+fn wrong(why: &str) -> Reply {
+    Reply { status: 400, ..Reply::json(&json!({ "error": why })) }
+}

@@ -1,0 +1,313 @@
+//! Ways in which the simulated tracker misbehaves on request.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::reply::{Reply, error_body};
+
+/// One way to misbehave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// 203 with the sign-in page: what an expired token gets.
+    Html203,
+    /// 200 with the sign-in page.
+    Html200,
+    /// 302 to the sign-in page.
+    Redirect302,
+    /// 401 with an empty body.
+    Empty401,
+    /// 401 with `TF400813`.
+    Denied401,
+    /// 403.
+    Denied403,
+    /// 404 for the project, `TF200016`.
+    Project404,
+    /// 404 as plain text: no such controller.
+    Controller404,
+    /// 404 `TF401232`: one item is gone.
+    Gone404,
+    /// 429 with `Retry-After: 1`.
+    Throttled429,
+    /// 429 with `Retry-After: 120`.
+    Throttled429Long,
+    /// 429 without `Retry-After`.
+    Throttled429Bare,
+    /// The right answer with `Retry-After: 1` and spent limits.
+    Delayed200,
+    /// 503 whose JSON begins with a byte order mark.
+    Bom503,
+    /// 503 `TF24668`: the collection is stopped.
+    Stopped503,
+    /// 500 without a known code.
+    Error500,
+    /// 502 with a proxy's page.
+    Gateway502,
+    /// 400 `VS402337`: more rows than allowed.
+    TooMany400,
+    /// 400 `VS402335`: the query took too long.
+    TooSlow400,
+    /// 408.
+    Timeout408,
+    /// 500 `VS402612`: a macro without a team.
+    Team500,
+    /// 400 with an unknown code.
+    Query400,
+    /// 400 for the API version.
+    Version400,
+    /// 412: the item changed.
+    Conflict412,
+    /// Every second entry of a batch is null.
+    Nulls,
+    /// JSON of another shape.
+    WrongShape,
+    /// Text that is not JSON, with a JSON type.
+    NotJson,
+    /// Plain text.
+    Text200,
+    /// The right answer, a second late.
+    Slow,
+    /// The right answer, cut in the middle.
+    Truncated,
+    /// The connection is reset before the answer.
+    Reset,
+    /// No answer at all.
+    Hang,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 31] = [
+        Self::Html203,
+        Self::Html200,
+        Self::Redirect302,
+        Self::Empty401,
+        Self::Denied401,
+        Self::Denied403,
+        Self::Project404,
+        Self::Controller404,
+        Self::Gone404,
+        Self::Throttled429,
+        Self::Throttled429Long,
+        Self::Throttled429Bare,
+        Self::Delayed200,
+        Self::Bom503,
+        Self::Stopped503,
+        Self::Error500,
+        Self::Gateway502,
+        Self::TooMany400,
+        Self::TooSlow400,
+        Self::Timeout408,
+        Self::Team500,
+        Self::Query400,
+        Self::Version400,
+        Self::Conflict412,
+        Self::Nulls,
+        Self::WrongShape,
+        Self::NotJson,
+        Self::Text200,
+        Self::Slow,
+        Self::Truncated,
+        Self::Reset,
+    ];
+
+    /// The name used in flags and JSON.
+    pub fn name(self) -> String {
+        serde_json::to_value(self)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+
+    /// The answer that takes the place of the right one; none: the right one is bent or late.
+    pub fn answer(self, path: &str) -> Option<Reply> {
+        let html = |status| Some(Reply::sign_in(status));
+        let error = |status, key: &str, text: &str| Some(Reply::error(status, key, text));
+        match self {
+            Self::Html203 => html(203),
+            Self::Html200 => html(200),
+            Self::Redirect302 => {
+                let to = "https://spsprodweu1.vssps.visualstudio.com/_signin?realm=dev.azure.com";
+                Some(Reply::page(302, "Object moved").with("location", to))
+            }
+            Self::Empty401 => {
+                let realm = "Basic realm=\"https://tfsprodweu1.app.visualstudio.com/\"";
+                Some(Reply::bytes(401, "", vec![]).with("www-authenticate", realm))
+            }
+            Self::Denied401 => error(
+                401,
+                "UnauthorizedRequestException",
+                "TF400813: The user 'aaaaaaaa' is not authorized to access this resource.",
+            ),
+            Self::Denied403 => error(
+                403,
+                "AccessCheckException",
+                "TF50309: You do not have the following permissions: View work items in this node.",
+            ),
+            Self::Project404 => {
+                let text = "TF200016: The following project does not exist: Parcel.";
+                error(404, "ProjectDoesNotExistWithNameException", text)
+            }
+            Self::Controller404 => Some(Reply::no_controller(path)),
+            Self::Gone404 => {
+                let text = "TF401232: Work item 41 does not exist, or you do not have permissions \
+                            to read it.";
+                error(404, "WorkItemUnauthorizedAccessException", text)
+            }
+            Self::Throttled429 => Some(blocked().with("retry-after", "1")),
+            Self::Throttled429Long => Some(blocked().with("retry-after", "120")),
+            Self::Throttled429Bare => Some(blocked()),
+            Self::Gateway502 => Some(Reply::page(502, "502 Bad Gateway")),
+            Self::Conflict412 => error(
+                412,
+                "TestPatchOperationFailedException",
+                "VS403351: Test Operation for path /rev failed, value 5 was not equal to test \
+                 value 4.",
+            ),
+            _ => self.server_error().or_else(|| self.query_error()),
+        }
+    }
+
+    fn server_error(self) -> Option<Reply> {
+        let with_mark = |text: &str| {
+            let json = error_body("VssServiceException", text).to_string();
+            let body = format!("\u{FEFF}{json}").into_bytes();
+            Some(Reply::bytes(503, "application/json", body))
+        };
+        match self {
+            Self::Bom503 => with_mark("The service is unavailable."),
+            Self::Stopped503 => {
+                let text = "TF24668: The following team project collection is stopped: Parcel.";
+                let header = "TF24668%3A%20The%20collection%20is%20stopped.";
+                with_mark(text).map(|reply| reply.with("x-tfs-serviceerror", header))
+            }
+            Self::Error500 => {
+                Some(Reply::error(500, "TeamFoundationServiceException", "An error occurred."))
+            }
+            Self::Team500 => {
+                let text = "VS402612: The macro '@CurrentIteration' is not supported without a \
+                            team context.";
+                Some(Reply::error(500, "WorkItemTrackingQueryException", text))
+            }
+            _ => None,
+        }
+    }
+
+    fn query_error(self) -> Option<Reply> {
+        let error = |key: &str, text: &str| Some(Reply::error(400, key, text));
+        match self {
+            Self::TooMany400 => Some(too_many_rows(20_000)),
+            Self::TooSlow400 => {
+                let text = "VS402335: The request timed out. Try again with a smaller result set.";
+                error("WorkItemTrackingQueryTimeoutException", text)
+            }
+            Self::Timeout408 => Some(Reply::bytes(408, "text/plain", b"Request Timeout".to_vec())),
+            Self::Query400 => error(
+                "SyntaxErrorException",
+                "TF51006: The query statement is missing a FROM clause. The error is caused by «x».",
+            ),
+            Self::Version400 => error(
+                "VssVersionOutOfRangeException",
+                "The requested REST API version of 7.1 is out of range for this server. The latest \
+                 REST API version this server supports is 6.0.",
+            ),
+            Self::WrongShape => Some(Reply::json(&serde_json::json!({ "items": { "of": 3 } }))),
+            Self::NotJson => {
+                let body = b"{\"count\": 2, \"value\": [ oops".to_vec();
+                Some(Reply::bytes(200, "application/json; charset=utf-8", body))
+            }
+            Self::Text200 => Some(Reply::bytes(200, "text/plain", b"It works!".to_vec())),
+            _ => None,
+        }
+    }
+
+    /// Changes the right answer.
+    pub fn bend(self, reply: Reply, reset_at: i64) -> Reply {
+        match self {
+            Self::Delayed200 => reply
+                .with("retry-after", "1")
+                .with("x-ratelimit-resource", "Concurrency/VSID")
+                .with("x-ratelimit-delay", "1.500")
+                .with("x-ratelimit-limit", "200")
+                .with("x-ratelimit-remaining", "0")
+                .with("x-ratelimit-reset", reset_at.to_string()),
+            Self::Nulls => with_nulls(reply),
+            _ => reply,
+        }
+    }
+
+    /// How late the right answer comes.
+    pub fn delay(self) -> Duration {
+        if self == Self::Slow { Duration::from_secs(1) } else { Duration::ZERO }
+    }
+}
+
+fn blocked() -> Reply {
+    let text = "Request was blocked due to exceeding usage of resource 'Concurrency' in namespace \
+                'VSID'. For more information on why your request was blocked, see the topic \
+                \"Rate limits\".";
+    Reply::error(429, "RequestBlockedException", text)
+}
+
+/// The answer to a query with more rows than are allowed.
+pub fn too_many_rows(limit: usize) -> Reply {
+    let text = format!(
+        "VS402337: The number of work items returned exceeds the size limit of {limit}. Change the \
+         query to return fewer items."
+    );
+    Reply::error(400, "WorkItemTrackingQueryResultSizeLimitExceededException", &text)
+}
+
+fn with_nulls(reply: Reply) -> Reply {
+    let Ok(mut value) = serde_json::from_slice::<serde_json::Value>(&reply.body) else {
+        return reply;
+    };
+    if let Some(entries) = value.get_mut("value").and_then(|entries| entries.as_array_mut()) {
+        entries.iter_mut().skip(1).step_by(2).for_each(|entry| *entry = serde_json::Value::Null);
+    }
+    Reply { body: value.to_string().into_bytes(), ..reply }
+}
+
+/// A fault, on which requests and how often.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActiveFault {
+    /// What.
+    pub fault: Fault,
+    /// Only on this kind of request (`wiql`, `batch`, `comments`, …); none: on all.
+    #[serde(default)]
+    pub on: Option<String>,
+    /// How many more times; none: until it is cleared.
+    #[serde(default)]
+    pub times: Option<u32>,
+}
+
+impl From<Fault> for ActiveFault {
+    fn from(fault: Fault) -> Self {
+        Self { fault, on: None, times: None }
+    }
+}
+
+impl FromStr for ActiveFault {
+    type Err = String;
+
+    /// `NAME[@KIND][*TIMES]`, such as `throttled429@wiql*2`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (rest, times) = match text.rsplit_once('*') {
+            Some((rest, times)) => {
+                (rest, Some(times.parse().map_err(|_| format!("{times:?} is no number"))?))
+            }
+            None => (text, None),
+        };
+        let (name, on) = match rest.split_once('@') {
+            Some((name, on)) => (name, Some(on.to_ascii_lowercase())),
+            None => (rest, None),
+        };
+        let fault = serde_json::from_value(serde_json::Value::from(name)).map_err(|_| {
+            let names: Vec<String> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+            format!("{name:?} is no fault; there are {}, hang", names.join(", "))
+        })?;
+        Ok(Self { fault, on, times })
+    }
+}

@@ -1,0 +1,176 @@
+//! A request as the tracker understands it: case-insensitive, scoped, versioned.
+
+use axum::http::{HeaderMap, Method};
+
+/// A request, taken apart.
+#[derive(Debug)]
+pub struct Asked {
+    /// The verb, after `X-HTTP-Method-Override`.
+    pub method: Method,
+    /// The path as it came.
+    pub path: String,
+    /// Project and team before `_apis`, decoded.
+    pub scope: Vec<String>,
+    /// What follows `_apis`, decoded.
+    pub resource: Vec<String>,
+    /// The query string, decoded, keys in lower case.
+    pub query: Vec<(String, String)>,
+    /// The version asked for, in either place.
+    pub version: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Asked {
+    /// Takes a request apart; `collection` is the part of the path before the project.
+    pub fn new(
+        method: &Method,
+        uri: &axum::http::Uri,
+        headers: &HeaderMap,
+        collection: &str,
+        body: Vec<u8>,
+    ) -> Option<Self> {
+        let path = uri.path().to_owned();
+        let parts: Vec<String> =
+            path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let collection: Vec<&str> = collection.split('/').filter(|part| !part.is_empty()).collect();
+        let below = parts.get(collection.len()..)?;
+        let same = |(a, b): (&String, &&str)| a.eq_ignore_ascii_case(b);
+        if !parts.iter().zip(&collection).all(same) {
+            return None;
+        }
+        let at = below.iter().position(|part| part.eq_ignore_ascii_case("_apis"))?;
+        let query: Vec<(String, String)> = uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(key, value)| {
+                (decode(key).to_ascii_lowercase(), decode(&value.replace('+', " ")))
+            })
+            .collect();
+        let overridden = headers.get("x-http-method-override").and_then(|v| v.to_str().ok());
+        let method = overridden
+            .and_then(|name| Method::from_bytes(name.as_bytes()).ok())
+            .unwrap_or_else(|| method.clone());
+        let mut asked = Self {
+            method,
+            path,
+            scope: below[..at].to_vec(),
+            resource: below[at + 1..].to_vec(),
+            query,
+            version: None,
+            body,
+        };
+        asked.version = asked.get("api-version").map(str::to_owned).or_else(|| accepted(headers));
+        Some(asked)
+    }
+
+    /// A value of the query string.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Is this value of the query string `true`?
+    pub fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// The part of the resource at `at`, in lower case.
+    pub fn part(&self, at: usize) -> String {
+        self.resource.get(at).map(|part| part.to_ascii_lowercase()).unwrap_or_default()
+    }
+
+    /// What kind of request it is, for counters and faults.
+    pub fn kind(&self) -> &'static str {
+        if self.method == Method::OPTIONS {
+            return "options";
+        }
+        if self.part(0) != "wit" {
+            return match self.part(0).as_str() {
+                "resourceareas" => "resourceareas",
+                "connectiondata" => "connectiondata",
+                "projects" => "projects",
+                _ => "other",
+            };
+        }
+        match (self.part(1).as_str(), self.part(3).as_str(), &self.method) {
+            ("wiql", ..) => "wiql",
+            ("workitemsbatch", ..) => "batch",
+            ("workitems", "comments", _) => "comments",
+            ("workitems", _, method) if *method == Method::PATCH => "patch",
+            ("workitems", ..) => "workitems",
+            ("fields", ..) => "fields",
+            ("queries", ..) => "queries",
+            ("reporting", ..) => "reporting",
+            _ => "other",
+        }
+    }
+}
+
+/// `Accept: application/json;api-version=7.1`.
+fn accepted(headers: &HeaderMap) -> Option<String> {
+    let accept = headers.get("accept")?.to_str().ok()?;
+    let version = accept.split(';').find_map(|part| part.trim().strip_prefix("api-version="));
+    version.map(str::to_owned)
+}
+
+/// Percent-decodes.
+pub fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
+        let byte = hex.and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match byte {
+            Some(byte) if bytes[at] == b'%' => {
+                out.push(byte);
+                at += 3;
+            }
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The secret of an `Authorization` header: the password of Basic, or the Bearer token.
+pub fn secret(headers: &HeaderMap) -> Option<String> {
+    let header = headers.get("authorization")?.to_str().ok()?;
+    let (scheme, value) = header.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(value.trim().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let text = String::from_utf8(from_base64(value.trim())?).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// Strict base64: one sign too many is an error, as it is for the service.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    const SIGNS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if !text.len().is_multiple_of(4) {
+        return None;
+    }
+    let data = text.trim_end_matches('=');
+    if text.len() - data.len() > 2 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(data.len() * 3 / 4);
+    let (mut bits, mut count) = (0_u32, 0);
+    for sign in data.bytes() {
+        let value = SIGNS.iter().position(|known| *known == sign)?;
+        bits = (bits << 6) | u32::try_from(value).ok()?;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push(u8::try_from((bits >> count) & 0xFF).ok()?);
+        }
+    }
+    Some(out)
+}

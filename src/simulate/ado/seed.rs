@@ -1,0 +1,242 @@
+//! The items the simulated tracker begins with: the backlog of a small parcel-tracking product,
+//! and as many variations of it as are asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+
+use super::board::{Board, PROJECT, Person, Remark, Saved, Stored, Values};
+
+static ITEMS: &str = include_str!("items.json");
+
+/// Number of the first item.
+pub const FIRST_ID: i64 = 4101;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seed {
+    people: BTreeMap<String, SeedPerson>,
+    items: Vec<SeedItem>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeedPerson {
+    name: String,
+    mail: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeedItem {
+    #[serde(rename = "type")]
+    item_type: String,
+    title: String,
+    state: String,
+    #[serde(default)]
+    priority: Option<i64>,
+    #[serde(default)]
+    severity: Option<String>,
+    area: String,
+    iteration: String,
+    #[serde(default)]
+    tags: String,
+    #[serde(default)]
+    assigned_to: Option<String>,
+    created_by: String,
+    /// Before the start of the simulator.
+    created_hours_ago: i64,
+    /// Before the start of the simulator.
+    changed_hours_ago: i64,
+    /// Position of its parent in the list, from 1.
+    #[serde(default)]
+    parent: Option<i64>,
+    /// Long texts by reference name.
+    texts: BTreeMap<String, Text>,
+    /// Names of the texts that are Markdown.
+    #[serde(default)]
+    markdown: Vec<String>,
+    #[serde(default)]
+    comments: Vec<SeedComment>,
+}
+
+/// A text on one line or on several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Text {
+    One(String),
+    Lines(Vec<String>),
+}
+
+impl Text {
+    fn joined(&self) -> String {
+        match self {
+            Self::One(text) => text.clone(),
+            Self::Lines(lines) => lines.join("\n"),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeedComment {
+    by: String,
+    hours_ago: i64,
+    text: String,
+}
+
+/// A small generator of numbers that are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let sides = u64::try_from(sides.max(1)).unwrap_or(1);
+        usize::try_from((z ^ (z >> 31)) % sides).unwrap_or(0)
+    }
+}
+
+/// Fills an empty board with `count` items; the first 24 are always the same.
+pub fn fill(board: &mut Board, count: usize, seed: u64) -> Result<(), serde_json::Error> {
+    let data: Seed = serde_json::from_str(ITEMS)?;
+    let people: BTreeMap<&str, Arc<Person>> = data
+        .people
+        .iter()
+        .map(|(key, person)| {
+            let person = Person { name: person.name.clone(), mail: person.mail.clone() };
+            (key.as_str(), Arc::new(person))
+        })
+        .collect();
+    let now = board.now();
+    let templates: Vec<Template> =
+        data.items.iter().map(|item| Template::new(item, &people, now)).collect();
+    for (id, template) in (FIRST_ID..).zip(templates.iter().take(count)) {
+        template.add(board, id, template.changed, None);
+    }
+    let mut dice = Dice(seed);
+    let generated = count.saturating_sub(templates.len());
+    for number in 0..generated {
+        let template = &templates[dice.roll(templates.len())];
+        let id = FIRST_ID + i64::try_from(templates.len() + number).unwrap_or(0);
+        // Spread over the last twenty days, several to the same second.
+        let seconds = i64::try_from(dice.roll(20 * 86_400)).unwrap_or(0);
+        let changed = now.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(now);
+        template.add(board, id, changed, Some(number));
+    }
+    sort_stream(board);
+    board.saved = saved_queries();
+    Ok(())
+}
+
+/// The revision stream is in the order of time, whatever the order of adding was.
+fn sort_stream(board: &mut Board) {
+    let items = &board.items;
+    board.stream.sort_by_key(|entry| {
+        items.get(&entry.id).and_then(|item| {
+            item.revisions
+                .iter()
+                .find(|revision| Some(revision.rev) == entry.rev)
+                .map(|r| r.changed)
+        })
+    });
+}
+
+fn saved_queries() -> Vec<Saved> {
+    let saved = |id: &str, path: &str, kind, condition: &str| Saved {
+        id: id.to_owned(),
+        path: path.to_owned(),
+        kind,
+        wiql: format!(
+            "SELECT [System.Id], [System.Title] FROM WorkItems WHERE [System.TeamProject] = \
+             @project AND {condition} ORDER BY [Microsoft.VSTS.Common.Priority], [System.Id]"
+        ),
+    };
+    let open = "[System.State] <> 'Closed'";
+    vec![
+        saved(
+            "253d8eb4-0bd1-4c92-adc9-d305c8b99b92",
+            "Shared Queries/Open bugs",
+            "flat",
+            "[System.WorkItemType] = 'Bug' AND [System.State] <> 'Closed'",
+        ),
+        saved("253d8eb4-0bd1-4c92-adc9-d305c8b99b93", "Shared Queries/Backlog", "tree", open),
+        saved("253d8eb4-0bd1-4c92-adc9-d305c8b99b94", "Shared Queries/Linked", "oneHop", open),
+    ]
+}
+
+/// An item of the list, ready to be added any number of times at little cost.
+struct Template {
+    values: Values,
+    title: String,
+    formats: Arc<BTreeMap<String, String>>,
+    created: Timestamp,
+    changed: Timestamp,
+    remarks: Vec<Remark>,
+}
+
+impl Template {
+    fn new(item: &SeedItem, people: &BTreeMap<&str, Arc<Person>>, now: Timestamp) -> Self {
+        let person = |key: &String| people.get(key.as_str()).cloned();
+        let before = |hours: i64| now.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(now);
+        let mut values = Values::new();
+        let mut set = |name: &str, value: Option<Stored>| {
+            value.and_then(|value| values.insert(name.into(), value));
+        };
+        let text = |text: &str| Some(Stored::text(text)).filter(|_| !text.is_empty());
+        set("System.WorkItemType", text(&item.item_type));
+        set("System.State", text(&item.state));
+        set("System.AreaPath", text(&format!("{PROJECT}\\{}", item.area)));
+        set("System.IterationPath", text(&format!("{PROJECT}\\{}", item.iteration)));
+        set("System.Tags", text(&item.tags));
+        set("Microsoft.VSTS.Common.Priority", item.priority.map(Stored::Number));
+        set("Microsoft.VSTS.Common.Severity", item.severity.as_deref().and_then(text));
+        let parent = item.parent.map(|position| Stored::Number(FIRST_ID - 1 + position));
+        set("System.Parent", parent);
+        set("System.AssignedTo", item.assigned_to.as_ref().and_then(person).map(Stored::Person));
+        set("System.CreatedBy", person(&item.created_by).map(Stored::Person));
+        set("System.ChangedBy", person(&item.created_by).map(Stored::Person));
+        for (name, value) in &item.texts {
+            set(name, text(&value.joined()));
+        }
+        let markdown = item.markdown.iter().map(|name| (name.clone(), "markdown".to_owned()));
+        let remarks = item.comments.iter().zip(1..).filter_map(|(comment, id)| {
+            let (at, text) = (before(comment.hours_ago), comment.text.clone());
+            Some(Remark { id, by: person(&comment.by)?, at, text, format: "html" })
+        });
+        Self {
+            values,
+            title: item.title.clone(),
+            formats: Arc::new(markdown.collect()),
+            created: before(item.created_hours_ago),
+            changed: before(item.changed_hours_ago),
+            remarks: remarks.collect(),
+        }
+    }
+
+    fn add(&self, board: &mut Board, id: i64, changed: Timestamp, number: Option<usize>) {
+        let mut values = self.values.clone();
+        let title = match number {
+            Some(number) => format!("{} (case {number})", self.title),
+            None => self.title.clone(),
+        };
+        values.insert("System.Title".into(), Stored::text(&title));
+        values.insert("System.CreatedDate".into(), Stored::Date(self.created.min(changed)));
+        let comments = i64::try_from(self.remarks.len()).unwrap_or(0);
+        let remarks = self.remarks.clone();
+        board.add_formatted(id, changed, values, Arc::clone(&self.formats));
+        if let Some(item) = board.items.get_mut(&id)
+            && comments > 0
+        {
+            item.remarks = remarks;
+            if let Some(revision) = item.revisions.last_mut() {
+                let values = Arc::make_mut(&mut revision.values);
+                values.insert("System.CommentCount".into(), Stored::Number(comments));
+            }
+        }
+    }
+}

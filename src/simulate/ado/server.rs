@@ -1,0 +1,339 @@
+//! Requests in, answers out: who asks, which version, which resource.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, Method, Request};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::board::{Board, PROJECT, PROJECT_ID};
+use super::connection::Switch;
+use super::fault::{ActiveFault, Fault};
+use super::reply::Reply;
+use super::request::{Asked, secret};
+use super::{control, items, patch, queries};
+
+/// The service's own list of its resources.
+static LOCATIONS: &str = include_str!("locations.json");
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The data.
+    pub board: Board,
+    /// Faults, the first that fits is used.
+    pub faults: Vec<ActiveFault>,
+    /// Requests by kind.
+    pub counts: BTreeMap<String, u64>,
+    /// Method and path of the latest requests.
+    pub log: Vec<String>,
+    /// The only secret that is accepted; none: any.
+    pub token: Option<String>,
+    /// Highest API version.
+    pub max_version: (u32, u32),
+    /// Rows of a query.
+    pub row_limit: usize,
+    /// Path before the project.
+    pub collection: String,
+    /// Address of the collection.
+    pub base_url: String,
+}
+
+/// The state of the server.
+#[derive(Debug, Clone)]
+pub struct Server(pub Arc<Mutex<Shared>>);
+
+impl Server {
+    /// The data, whatever happened to an earlier holder.
+    pub fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers every request.
+pub async fn handle(
+    State(server): State<Server>,
+    ConnectInfo(switch): ConnectInfo<Switch>,
+    request: Request<Body>,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let session = parts.headers.get("x-tfs-session").cloned();
+    let body = match axum::body::to_bytes(body, 16 << 20).await {
+        Ok(body) => body,
+        Err(_) => return Reply::page(413, "Request Entity Too Large").into_response(None),
+    };
+    if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
+        return control::handle(&server, &parts.method, rest, &body).into_response(None);
+    }
+    let collection = server.lock().collection.clone();
+    let asked = Asked::new(&parts.method, &parts.uri, &parts.headers, &collection, body.to_vec());
+    let Some(asked) = asked else {
+        return Reply::no_controller(parts.uri.path()).into_response(session.as_ref());
+    };
+    let fault = server.lock().next_fault(&asked);
+    let reply = match fault {
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Reset) => {
+            switch.cut();
+            Reply::bytes(200, "", vec![])
+        }
+        Some(fault) => {
+            tokio::time::sleep(fault.delay()).await;
+            match fault.answer(&asked.path) {
+                Some(reply) => reply,
+                None => {
+                    let mut shared = server.lock();
+                    let reset_at = shared.board.now().as_second() + 300;
+                    fault.bend(shared.answer(&asked, &parts.headers), reset_at)
+                }
+            }
+        }
+        None => server.lock().answer(&asked, &parts.headers),
+    };
+    let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
+    let mut response = reply.into_response(session.as_ref());
+    if let Some(whole) = cut {
+        *response.body_mut() = super::body::first_half(&whole);
+    }
+    response
+}
+
+impl Shared {
+    /// Counts the request and finds the fault for it, if any.
+    fn next_fault(&mut self, asked: &Asked) -> Option<Fault> {
+        let kind = asked.kind();
+        *self.counts.entry(kind.to_owned()).or_default() += 1;
+        if self.log.len() < 10_000 {
+            self.log.push(format!("{} {}", asked.method, asked.path));
+        }
+        let fits = |active: &ActiveFault| {
+            active.on.as_deref().is_none_or(|on| on == kind) && active.times != Some(0)
+        };
+        let active = self.faults.iter_mut().find(|active| fits(active))?;
+        active.times = active.times.map(|times| times - 1);
+        Some(active.fault)
+    }
+
+    fn answer(&mut self, asked: &Asked, headers: &HeaderMap) -> Reply {
+        if let Some(refused) = self.refuse_stranger(asked, headers) {
+            return refused;
+        }
+        if let Some(refused) = self.refuse_version(asked) {
+            return refused;
+        }
+        let mut reply = self.route(asked);
+        if let Some(version) = &asked.version
+            && reply.content_type.starts_with("application/json;")
+        {
+            reply.content_type = format!("{}; api-version={version}", reply.content_type);
+        }
+        reply
+    }
+
+    /// An unknown caller is shown the sign-in page, or a bare 401 if it asks for that.
+    fn refuse_stranger(&self, asked: &Asked, headers: &HeaderMap) -> Option<Reply> {
+        let known = match (secret(headers), &self.token) {
+            (Some(secret), Some(token)) => secret == *token,
+            (Some(secret), None) => !secret.is_empty(),
+            (None, _) => false,
+        };
+        if known {
+            return None;
+        }
+        let suppressed = headers.contains_key("x-tfs-fedauthredirect");
+        let fault = match (suppressed, &asked.method) {
+            (true, _) => Fault::Empty401,
+            (false, method) if *method == Method::PATCH => Fault::Denied401,
+            (false, _) => Fault::Html203,
+        };
+        fault.answer(&asked.path)
+    }
+
+    fn refuse_version(&self, asked: &Asked) -> Option<Reply> {
+        if asked.method == Method::OPTIONS || asked.kind() == "resourceareas" {
+            return None;
+        }
+        let Some(version) = &asked.version else {
+            if asked.method == Method::GET {
+                return None;
+            }
+            let text = "No api-version was supplied for the request. The version must be supplied \
+                        either as part of the Accept header or as a query parameter.";
+            return Some(Reply::error(400, "VssVersionNotSpecifiedException", text));
+        };
+        let number = version.split('-').next().unwrap_or_default();
+        let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
+        let parsed = (major.parse().unwrap_or(0), minor.parse().unwrap_or(0));
+        if parsed > self.max_version {
+            let (major, minor) = self.max_version;
+            let text = format!(
+                "The requested REST API version of {version} is out of range for this server. The \
+                 latest REST API version this server supports is {major}.{minor}."
+            );
+            return Some(Reply::error(400, "VssVersionOutOfRangeException", &text));
+        }
+        if asked.kind() == "comments" && !version.contains("-preview") {
+            let text = format!(
+                "The requested version \"{version}\" of the resource is under preview. The \
+                 -preview flag must be supplied in the api-version for such requests."
+            );
+            return Some(Reply::error(400, "VssInvalidPreviewVersionException", &text));
+        }
+        None
+    }
+
+    fn route(&mut self, asked: &Asked) -> Reply {
+        if asked.method == Method::OPTIONS {
+            return self.locations(&asked.part(0));
+        }
+        let base_url = self.base_url.clone();
+        match asked.part(0).as_str() {
+            "resourceareas" => resource_areas(asked, &base_url),
+            "connectiondata" => connection_data(),
+            "projects" => project(asked, &base_url),
+            "wit" => match asked.scope.first() {
+                Some(name) if !is_project(name) => no_project(name),
+                _ => self.route_work_items(asked, &base_url),
+            },
+            _ => Reply::no_controller(&asked.path),
+        }
+    }
+
+    fn route_work_items(&mut self, asked: &Asked, base_url: &str) -> Reply {
+        let (name, rest) = (asked.part(1), asked.resource.get(2).cloned().unwrap_or_default());
+        let board = &mut self.board;
+        let limit = self.row_limit;
+        match (asked.method.as_str(), name.as_str()) {
+            ("POST", "wiql") => queries::run(board, asked, base_url, limit),
+            ("GET", "wiql") => queries::run_saved(board, asked, &rest, base_url, limit),
+            ("GET", "queries") => queries::saved_query(
+                board,
+                &asked.resource[2.min(asked.resource.len())..].join("/"),
+            ),
+            ("POST", "workitemsbatch") => items::batch(board, asked, base_url),
+            ("GET", "workitems") if rest.is_empty() => items::get_many(board, asked, base_url),
+            ("POST", "workitems") if rest.starts_with('$') => {
+                patch::create(board, asked, &rest[1..], base_url)
+            }
+            (_, "workitems") => route_item(board, asked, &rest, base_url),
+            ("GET", "fields") => fields(board, &rest, base_url),
+            ("GET" | "POST", "reporting") => queries::revisions(board, asked, base_url),
+            ("GET", "recyclebin") => recycle_bin(board),
+            ("GET", "workitemtypes") => states(asked),
+            _ => Reply::no_controller(&asked.path),
+        }
+    }
+
+    fn locations(&self, area: &str) -> Reply {
+        let list: Value = serde_json::from_str(LOCATIONS).unwrap_or_default();
+        let (major, minor) = self.max_version;
+        let mut value = list["value"].as_array().cloned().unwrap_or_default();
+        value.retain(|entry| {
+            area.is_empty()
+                || entry["area"].as_str().is_some_and(|name| name.eq_ignore_ascii_case(area))
+        });
+        if self.max_version < (7, 2) {
+            for entry in &mut value {
+                entry["maxVersion"] = json!(format!("{major}.{minor}"));
+                if entry["releasedVersion"] != "0.0" {
+                    entry["releasedVersion"] = json!(format!("{major}.{minor}"));
+                }
+            }
+        }
+        Reply::json(&json!({ "count": value.len(), "value": value }))
+    }
+}
+
+fn route_item(board: &mut Board, asked: &Asked, rest: &str, base_url: &str) -> Reply {
+    let Ok(id) = rest.parse::<i64>() else { return Reply::no_controller(&asked.path) };
+    match (asked.method.as_str(), asked.part(3).as_str()) {
+        ("GET" | "POST", "comments") => items::comments(board, asked, id, base_url),
+        ("GET", "") => items::get_one(board, asked, id, base_url),
+        ("PATCH", "") => patch::update(board, asked, id, base_url),
+        ("DELETE", "") => items::delete(board, id, base_url),
+        _ => Reply::no_controller(&asked.path),
+    }
+}
+
+fn is_project(name: &str) -> bool {
+    name.eq_ignore_ascii_case(PROJECT) || name.eq_ignore_ascii_case(PROJECT_ID)
+}
+
+fn no_project(name: &str) -> Reply {
+    let text = format!(
+        "TF200016: The following project does not exist: {name}. Verify that the \
+                        name of the project is correct and that the project exists on the server."
+    );
+    Reply::error(404, "ProjectDoesNotExistWithNameException", &text)
+}
+
+fn project(asked: &Asked, base_url: &str) -> Reply {
+    let one = json!({ "id": PROJECT_ID, "name": PROJECT, "state": "wellFormed",
+                      "url": format!("{base_url}/_apis/projects/{PROJECT_ID}") });
+    match asked.resource.get(1) {
+        None => Reply::json(&json!({ "count": 1, "value": [one] })),
+        Some(name) if is_project(name) => Reply::json(&one),
+        Some(name) => no_project(name),
+    }
+}
+
+fn resource_areas(asked: &Asked, base_url: &str) -> Reply {
+    let area = json!({ "id": "5264459e-e5e0-4bd8-b118-0985e68a4ec5", "name": "wit",
+                       "locationUrl": format!("{base_url}/") });
+    match asked.resource.get(1) {
+        Some(_) => Reply::json(&area),
+        None => Reply::json(&json!({ "count": 1, "value": [area] })),
+    }
+}
+
+fn connection_data() -> Reply {
+    let user = json!({ "id": "b8a1c7d2-1111-4222-8333-444455556666",
+                       "providerDisplayName": "Parcel Build Service" });
+    Reply::json(&json!({ "authenticatedUser": user, "authorizedUser": user,
+                         "instanceId": "0a9e1d5c-2222-4222-8333-444455556666" }))
+}
+
+fn fields(board: &Board, name: &str, base_url: &str) -> Reply {
+    let show = |name: &str, kind: &str| {
+        json!({ "name": name.rsplit('.').next(), "referenceName": name, "type": kind,
+                "readOnly": false, "url": format!("{base_url}/_apis/wit/fields/{name}") })
+    };
+    if !name.is_empty() {
+        return match board.field(name) {
+            Some((name, kind)) => Reply::json(&show(name, kind)),
+            None => {
+                let text = format!("TF51535: Cannot find field {name}.");
+                Reply::error(404, "WorkItemTrackingFieldDefinitionNotFoundException", &text)
+            }
+        };
+    }
+    let all: Vec<Value> = board.fields.iter().map(|(name, kind)| show(name, kind)).collect();
+    Reply::json(&json!({ "count": all.len(), "value": all }))
+}
+
+fn recycle_bin(board: &Board) -> Reply {
+    let deleted = board.items.values().filter(|item| item.deleted.is_some());
+    let value: Vec<Value> = deleted
+        .map(|item| json!({ "id": item.id, "deletedDate": item.deleted, "project": PROJECT }))
+        .collect();
+    Reply::json(&json!({ "count": value.len(), "value": value }))
+}
+
+fn states(asked: &Asked) -> Reply {
+    if asked.part(3) != "states" {
+        return Reply::no_controller(&asked.path);
+    }
+    let states = [
+        ("New", "Proposed"),
+        ("Active", "InProgress"),
+        ("Resolved", "Resolved"),
+        ("Closed", "Completed"),
+        ("Removed", "Removed"),
+    ];
+    let value: Vec<Value> =
+        states.iter().map(|(name, kind)| json!({ "name": name, "category": kind })).collect();
+    Reply::json(&json!({ "count": value.len(), "value": value }))
+}

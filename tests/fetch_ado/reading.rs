@@ -1,0 +1,49 @@
+//! The way that goes well: query, batches, pages, cursor.
+
+use heartbeat::model::Format;
+use heartbeat::simulate::ado::{FIRST_ID, SimulatorOptions};
+
+use crate::support::{Setup, everything, ids, read_all};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_default_query_reads_the_open_items_once_and_in_the_order_of_their_change() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let pages = read_all(&setup.guarded(), everything()).await.unwrap();
+    let items: Vec<_> = pages.iter().flat_map(|page| &page.items).collect();
+    // Of 24, three are closed and one is a feature.
+    assert_eq!(items.len(), 20);
+    assert!(items.is_sorted_by_key(|item| item.changed_at));
+    assert!(items.iter().all(|item| item.state != "Closed" && item.rev == 1));
+    assert_eq!(pages.last().unwrap().cursor, Some(items.last().unwrap().changed_at));
+    assert_eq!(setup.simulator.requests(), 2, "one query and one batch");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_is_decoded_with_all_that_the_tracker_knows_of_it() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let pages = read_all(&setup.guarded(), everything()).await.unwrap();
+    let item = |id: i64| {
+        let mut items = pages.iter().flat_map(|page| &page.items);
+        items.find(|item| item.id.0 == id).unwrap()
+    };
+    let bug = item(FIRST_ID + 1);
+    assert_eq!(bug.key.as_str(), format!("ado/{}", bug.id));
+    assert_eq!((bug.item_type.as_str(), bug.state.as_str()), ("Bug", "Active"));
+    assert_eq!((bug.priority, bug.severity.as_deref()), (Some(1), Some("2 - High")));
+    assert_eq!(bug.area_path.as_deref(), Some("Parcel\\Tracking\\API"));
+    assert_eq!(bug.iteration_path.as_deref(), Some("Parcel\\Sprint 31"));
+    assert_eq!(bug.assigned_to.as_deref(), Some("Tomasz Wrona"));
+    assert_eq!(bug.tags, ["customer-reported", "regression", "tracking"]);
+    assert_eq!(bug.parent.map(|id| id.0), Some(FIRST_ID));
+    let address = format!("{}/Parcel/_workitems/edit/{}", setup.simulator.base_url(), bug.id);
+    assert_eq!(bug.url, address);
+    let names: Vec<_> = bug.texts.iter().map(|text| (text.name.as_str(), text.format)).collect();
+    let html = Format::Html;
+    assert_eq!(
+        names,
+        [("Microsoft.VSTS.TCM.ReproSteps", html), ("Microsoft.VSTS.TCM.SystemInfo", html)]
+    );
+    let story = item(FIRST_ID + 9);
+    assert!(story.texts.iter().all(|text| text.format == Format::Markdown), "{story:?}");
+    assert!(ids(&pages).contains(&story.id.0));
+}
