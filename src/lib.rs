@@ -3,6 +3,8 @@
 
 pub mod model;
 pub mod event;
+pub mod clean;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod schedule;

@@ -1,0 +1,143 @@
+//! Characters a reader cannot see, and the few of them that belong to what he does see.
+
+use std::borrow::Cow;
+
+/// `text` without invisible characters; their number is added to `dropped`.
+///
+/// Tabs, line ends and ordinary spaces of all widths stay. A joiner stays inside an emoji or
+/// between letters of a script that needs it, a variation selector after the one symbol it styles.
+pub(super) fn visible<'a>(text: &'a str, dropped: &mut usize) -> Cow<'a, str> {
+    let Some(first) = first_suspect(text) else { return Cow::Borrowed(text) };
+    let mut kept = String::with_capacity(text.len());
+    kept.push_str(&text[..first]);
+    let mut previous = text[..first].chars().next_back();
+    let mut rest = text[first..].chars();
+    while let Some(character) = rest.next() {
+        if character == '\u{1F3F4}' {
+            // The flags of England, Scotland and Wales are spelt with tag characters.
+            let tags = rest.as_str().chars().take_while(|&tag| is_tag(tag)).count();
+            if (6..=7).contains(&tags) {
+                rest.nth(tags - 1);
+            }
+        }
+        if is_visible(previous, character, rest.as_str()) {
+            kept.push(character);
+            previous = Some(character);
+        } else if !is_direction_mark(character) {
+            *dropped += 1;
+        }
+    }
+    Cow::Owned(kept)
+}
+
+/// Byte position of the first character that needs a closer look.
+fn first_suspect(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let ascii_end = bytes.iter().position(|&byte| {
+        !(0x20..0x7f).contains(&byte) && !matches!(byte, b'\t' | b'\n' | b'\r')
+    })?;
+    text[ascii_end..]
+        .char_indices()
+        .find(|&(_, character)| is_suspect(character))
+        .map(|(at, _)| ascii_end + at)
+}
+
+fn is_suspect(character: char) -> bool {
+    matches!(character,
+        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
+        | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
+        | '\u{13430}'..='\u{1345f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{1F3F4}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Right-to-left text is full of these by habit: they go, but are no sign of anything.
+fn is_direction_mark(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}')
+}
+
+fn is_tag(character: char) -> bool {
+    matches!(character, '\u{e0020}'..='\u{e007f}')
+}
+
+fn is_visible(previous: Option<char>, character: char, rest: &str) -> bool {
+    match character {
+        '\u{1F3F4}' => true,
+        '\u{fe0e}' | '\u{fe0f}' => previous.is_some_and(takes_selector),
+        '\u{200c}' | '\u{200d}' => {
+            let next = rest.chars().next();
+            let between =
+                |test: fn(char) -> bool| previous.is_some_and(test) && next.is_some_and(test);
+            between(needs_joiners) || (character == '\u{200d}' && between(is_pictograph))
+        }
+        _ => !is_suspect(character),
+    }
+}
+
+fn is_pictograph(character: char) -> bool {
+    matches!(character, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}')
+}
+
+fn takes_selector(character: char) -> bool {
+    matches!(character, '#' | '*' | '0'..='9' | '\u{a9}' | '\u{ae}' | '\u{203c}'..='\u{3299}')
+        || (is_pictograph(character) && character != '\u{fe0f}')
+}
+
+/// Letters of the scripts whose spelling uses joiners: Arabic to Sinhala, Khmer, Mongolian.
+fn needs_joiners(character: char) -> bool {
+    matches!(character, '\u{600}'..='\u{dff}' | '\u{1780}'..='\u{18af}')
+        && character.is_alphabetic()
+        || matches!(
+            character,
+            '\u{94d}'
+                | '\u{9cd}'
+                | '\u{a4d}'
+                | '\u{acd}'
+                | '\u{b4d}'
+                | '\u{bcd}'
+                | '\u{c4d}'
+                | '\u{ccd}'
+                | '\u{d4d}'
+                | '\u{dca}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str) -> (String, usize) {
+        let mut dropped = 0;
+        let kept = visible(text, &mut dropped).into_owned();
+        (kept, dropped)
+    }
+
+    #[test]
+    fn plain_text_is_borrowed() {
+        let mut dropped = 0;
+        for text in ["", "plain\ttext\r\n", "Grüße, 修复 — “quotes”\u{a0}…"] {
+            assert!(matches!(visible(text, &mut dropped), Cow::Borrowed(same) if same == text));
+        }
+        assert_eq!(dropped, 0);
+    }
+
+    #[test]
+    fn smuggled_characters_go_and_are_counted() {
+        assert_eq!(seen("a\u{200b}b\u{202e}c\u{ad}d\u{0}e"), ("abcde".into(), 4));
+        assert_eq!(seen("ok\u{e0049}\u{e0067}"), ("ok".into(), 2));
+        assert_eq!(seen("x\u{fe0f}\u{fe01}\u{200d}y"), ("xy".into(), 3));
+        assert_eq!(seen("\u{1F600}\u{fe0f}\u{fe0f}\u{fe0f}"), ("\u{1F600}\u{fe0f}".into(), 2));
+    }
+
+    #[test]
+    fn emoji_and_scripts_keep_their_joiners() {
+        for text in ["👨‍👩‍👧‍👦", "🖥️ ⚠️ 1️⃣", "می‌خواهم", "क्‍ष"]
+        {
+            assert_eq!(seen(text), (text.into(), 0), "{text}");
+        }
+        let flag = "\u{1F3F4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}";
+        assert_eq!(seen(flag), ("\u{1F3F4}".into(), 0));
+    }
+}

@@ -1,0 +1,108 @@
+//! A whole work item: every text in both renderings, within a budget.
+
+use super::{Options, Rendering, clean_text, trim};
+use crate::model::{Alarms, CleanField, CleanItem, Format, TextStats, WorkItem};
+
+/// How much text of one item may reach a prompt, in estimated tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// All full renderings of an item together.
+    pub full_item_tokens: u32,
+    /// One full rendering.
+    pub full_field_tokens: u32,
+    /// All tight renderings of an item together.
+    pub tight_item_tokens: u32,
+    /// One tight rendering.
+    pub tight_field_tokens: u32,
+}
+
+impl Budget {
+    /// A budget by item; one field may take three quarters of it.
+    pub fn per_item(full_tokens: u32, tight_tokens: u32) -> Self {
+        Self {
+            full_item_tokens: full_tokens,
+            full_field_tokens: full_tokens - full_tokens / 4,
+            tight_item_tokens: tight_tokens,
+            tight_field_tokens: tight_tokens - tight_tokens / 4,
+        }
+    }
+}
+
+/// Cleans every text of an item. The item's own `texts` and `comments` are emptied.
+pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
+    let mut result = Vec::new();
+    let mut alarms = Alarms::default();
+    let mut stats = TextStats::default();
+    let mut room = Room::new(budget);
+    let title = clean_line(&item.title, &mut alarms);
+    item.title = title;
+    let texts = std::mem::take(&mut item.texts);
+    let comments = std::mem::take(&mut item.comments);
+    // When comments do not all fit, the newest are worth most, so they are served first.
+    let comments = comments.into_iter().map(|comment| {
+        let mut author = Alarms::default();
+        (
+            format!("comment by {}", clean_line(&comment.author, &mut author)),
+            comment.format,
+            comment.raw,
+        )
+    });
+    let texts = texts.into_iter().map(|text| (text.name, text.format, text.raw));
+    let mut add = |(name, format, raw): (String, Format, String)| {
+        let (field, field_alarms, field_stats) = clean_field(name, format, &raw, &mut room);
+        alarms = alarms.plus(field_alarms);
+        stats = stats.plus(field_stats);
+        field
+    };
+    result.extend(texts.map(&mut add));
+    let mut newest_first: Vec<CleanField> = comments.rev().map(&mut add).collect();
+    newest_first.reverse();
+    result.extend(newest_first);
+    result.retain(|field| !field.full.is_empty() || !field.tight.is_empty());
+    CleanItem { item, fields: result, alarms, stats }
+}
+
+/// What is left of an item's budget, in bytes.
+struct Room {
+    full: usize,
+    full_field: usize,
+    tight: usize,
+    tight_field: usize,
+}
+
+impl Room {
+    fn new(budget: &Budget) -> Self {
+        let bytes = |tokens: u32| usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(4);
+        Self {
+            full: bytes(budget.full_item_tokens),
+            full_field: bytes(budget.full_field_tokens),
+            tight: bytes(budget.tight_item_tokens),
+            tight_field: bytes(budget.tight_field_tokens),
+        }
+    }
+}
+
+fn clean_field(
+    name: String,
+    format: Format,
+    raw: &str,
+    room: &mut Room,
+) -> (CleanField, Alarms, TextStats) {
+    let options = |rendering| Options { rendering, max_bytes: None };
+    let full = clean_text(raw, format, &options(Rendering::Full));
+    let tight = clean_text(raw, format, &options(Rendering::Tight));
+    let mut stats = full.stats;
+    let (full_text, left_out) = trim::to_bytes(full.text, room.full_field.min(room.full));
+    stats.cut_bytes += left_out;
+    stats.clean_bytes = full_text.len();
+    let (tight_text, _) = trim::to_bytes(tight.text, room.tight_field.min(room.tight));
+    room.full = room.full.saturating_sub(full_text.len());
+    room.tight = room.tight.saturating_sub(tight_text.len());
+    (CleanField { name, full: full_text, tight: tight_text }, full.alarms, stats)
+}
+
+/// A title or a name: one line, nothing invisible.
+fn clean_line(text: &str, alarms: &mut Alarms) -> String {
+    let visible = super::characters::visible(text, &mut alarms.invisible_chars);
+    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,82 @@
+//! Lengths, reduced to pixels as far as that can be known without a page.
+
+/// A length as a declaration gives it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::clean) enum Length {
+    /// Pixels; absolute units are converted.
+    Px(f32),
+    /// A multiple of the font size.
+    Em(f32),
+    /// A share of something: the container, the parent's font.
+    Share(f32),
+}
+
+/// Width taken for the window where a unit refers to it.
+const WINDOW: f32 = 1000.0;
+
+impl Length {
+    /// `12px`, `0`, `-.25in`, `1.5em`, `50%`; `None` for keywords and what we cannot work out.
+    pub(super) fn parse(value: &str) -> Option<Self> {
+        let value = value.trim();
+        let digits = value
+            .bytes()
+            .enumerate()
+            .take_while(|&(at, byte)| {
+                byte.is_ascii_digit() || byte == b'.' || (at == 0 && matches!(byte, b'-' | b'+'))
+            })
+            .count();
+        let number: f32 = value[..digits].parse().ok()?;
+        let unit = value[digits..].to_ascii_lowercase();
+        Some(match unit.as_str() {
+            "px" => Self::Px(number),
+            "" if number == 0.0 => Self::Px(0.0),
+            "pt" => Self::Px(number * 4.0 / 3.0),
+            "in" => Self::Px(number * 96.0),
+            "cm" => Self::Px(number * 96.0 / 2.54),
+            "mm" => Self::Px(number * 96.0 / 25.4),
+            "pc" => Self::Px(number * 16.0),
+            "vw" | "vh" | "vmin" | "vmax" => Self::Px(number * WINDOW / 100.0),
+            "rem" => Self::Px(number * 16.0),
+            "em" => Self::Em(number),
+            "ex" | "ch" => Self::Em(number / 2.0),
+            "%" => Self::Share(number / 100.0),
+            _ => return None,
+        })
+    }
+
+    /// Pixels, given the font size; a share is taken of the window.
+    pub(super) fn pixels(self, font: f32) -> f32 {
+        match self {
+            Self::Px(pixels) => pixels,
+            Self::Em(factor) => factor * font,
+            Self::Share(share) => share * WINDOW,
+        }
+    }
+
+    /// As a font size, given the parent's.
+    pub(super) fn font_size(self, parent: f32) -> f32 {
+        match self {
+            Self::Px(pixels) => pixels,
+            Self::Em(factor) | Self::Share(factor) => factor * parent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_become_pixels() {
+        let pixels = |text| Length::parse(text).map(|length| length.pixels(10.0));
+        assert_eq!(pixels("0"), Some(0.0));
+        assert_eq!(pixels("-9999PX"), Some(-9999.0));
+        assert_eq!(pixels("3pt"), Some(4.0));
+        assert_eq!(pixels("1in"), Some(96.0));
+        assert_eq!(pixels("-100em"), Some(-1000.0));
+        assert_eq!(pixels("-100%"), Some(-1000.0));
+        for text in ["", "auto", "calc(1px)", "px", "5", "1e", "--1px", "1.2.3px"] {
+            assert_eq!(pixels(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `heartbeat clean`: the cleaner on its own, from a file or standard input to standard output.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::clean::{Cleaned, Options, Rendering, clean_text, estimate_tokens};
+use crate::model::Format;
+
+/// Most bytes read; the tracker's longest field has a million characters.
+const MAX_INPUT: u64 = 64 << 20;
+
+/// Arguments of `heartbeat clean`.
+#[derive(Debug, Clone, Args)]
+pub struct CleanArgs {
+    /// File to read; standard input when it is missing or `-`.
+    pub file: Option<PathBuf>,
+    /// Shorten for triage: no link targets, long tables and code cut.
+    #[arg(long)]
+    pub tight: bool,
+    /// The input is a Markdown field: decode its entities and keep the rest.
+    #[arg(long)]
+    pub markdown_field: bool,
+    /// Print bytes and estimated tokens, before and after, to standard error.
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// Why cleaning did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum CleanError {
+    /// The file cannot be opened or read.
+    #[error("cannot read {name}: {source}")]
+    Read {
+        /// The file as it was named.
+        name: String,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// There is more input than any field can hold.
+    #[error("{name} is larger than {} MiB: not a work-item field", MAX_INPUT >> 20)]
+    TooLarge {
+        /// The file as it was named.
+        name: String,
+    },
+    /// The output cannot be written.
+    #[error("cannot write the result: {0}")]
+    Write(#[from] std::io::Error),
+}
+
+/// Cleans one text.
+///
+/// # Errors
+/// When the input cannot be read or the output cannot be written. Input that is not valid UTF-8,
+/// or not valid HTML, is no error.
+pub fn run(
+    args: &CleanArgs,
+    stdin: &mut dyn Read,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> Result<(), CleanError> {
+    let raw = read(args, stdin)?;
+    let format = if args.markdown_field { Format::Markdown } else { Format::Html };
+    let rendering = if args.tight { Rendering::Tight } else { Rendering::Full };
+    let cleaned = clean_text(&raw, format, &Options { rendering, max_bytes: None });
+    stdout.write_all(cleaned.text.as_bytes())?;
+    if !cleaned.text.is_empty() {
+        stdout.write_all(b"\n")?;
+    }
+    stdout.flush()?;
+    if args.stats {
+        write_stats(&raw, &cleaned, stderr)?;
+    }
+    Ok(())
+}
+
+fn read(args: &CleanArgs, stdin: &mut dyn Read) -> Result<String, CleanError> {
+    let file = args.file.as_ref().filter(|file| file.as_os_str() != "-");
+    let name = file.map_or_else(|| "standard input".to_owned(), |file| file.display().to_string());
+    let mut bytes = Vec::new();
+    let outcome = match file {
+        Some(file) => fs::File::open(file)
+            .and_then(|opened| opened.take(MAX_INPUT + 1).read_to_end(&mut bytes)),
+        None => stdin.take(MAX_INPUT + 1).read_to_end(&mut bytes),
+    };
+    outcome.map_err(|source| CleanError::Read { name: name.clone(), source })?;
+    if bytes.len() as u64 > MAX_INPUT {
+        return Err(CleanError::TooLarge { name });
+    }
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io::Result<()> {
+    let (before, after) = (estimate_tokens(raw), estimate_tokens(&cleaned.text));
+    #[expect(clippy::cast_precision_loss, reason = "a share shown to the nearest tenth")]
+    let share =
+        |part: u64, whole: u64| if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
+    writeln!(
+        stderr,
+        "bytes   {:>9} -> {:>9}  ({:.1} %)",
+        raw.len(),
+        cleaned.text.len(),
+        share(cleaned.text.len() as u64, raw.len() as u64)
+    )?;
+    writeln!(
+        stderr,
+        "tokens ~{before:>9} -> {after:>9}  ({:.1} %, four bytes each)",
+        share(after, before)
+    )?;
+    if cleaned.stats.cut_bytes > 0 {
+        writeln!(stderr, "cut     {:>9} bytes", cleaned.stats.cut_bytes)?;
+    }
+    if cleaned.alarms.any() {
+        writeln!(
+            stderr,
+            "alarm: {} hidden, {} low-contrast, {} invisible characters left out",
+            cleaned.alarms.hidden_chars,
+            cleaned.alarms.low_contrast_chars,
+            cleaned.alarms.invisible_chars
+        )?;
+    }
+    Ok(())
+}
