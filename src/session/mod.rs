@@ -3,12 +3,35 @@
 //! [`SessionSpec`] says what to run and within which bounds, [`agent::Agent`] knows the agent's
 //! command line and stream, [`Ledger`] is where rows are made durable, [`SessionEnd`] is all that
 //! is left in the end.
+//!
+//! [`Supervisor::run`] starts a [`keeper`] (this binary again, small and single-threaded), commits
+//! the row, gives the word and stays with the session in one loop (`live`). What to do is decided
+//! by the pure [`machine`]; what the session is doing is judged by the pure [`liveness`]. What a
+//! killed keeper leaves falls to the outer net ([`children`]); what a killed heartbeat leaves is
+//! found again by [`orphans`] through identities and the two marks of [`mark`].
 
+pub mod admission;
 pub mod agent;
+mod beat;
+pub mod children;
+pub mod containment;
+mod conversation;
+pub mod environment;
+pub mod keeper;
+mod live;
+pub mod liveness;
+pub mod machine;
+pub mod mark;
+pub mod orphans;
+pub mod process;
 mod spec;
-mod stop;
+pub mod stop;
+mod supervisor;
+pub mod tree;
 
+pub use children::become_outer_reaper;
 pub use spec::{
     Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd, SessionLimits, SessionSpec,
 };
-pub use stop::{StopHandle, StopReason, StopSignal, StopState};
+pub use stop::{StopHandle, StopReason, StopSignal};
+pub use supervisor::{Supervisor, SupervisorSettings};

@@ -8,3 +8,8 @@ pub mod agent;
 //! Stand-ins for the outside world that behave like it: used by `--demo`, `selftest` and tests.
 
 pub mod ado;
+//! Stand-ins for the peers of heartbeat, to try it and to test it against.
+
+pub mod hostile;
+pub mod ledger;
+pub mod rig;

@@ -1,0 +1,192 @@
+//! May one more session start now? Pure, and on by default.
+
+use std::fs;
+
+use jiff::Timestamp;
+
+use crate::event::Reason;
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Readings {
+    /// Open rows of the ledger.
+    pub live_sessions: u32,
+    /// Load average over one minute.
+    pub load: f64,
+    /// Processors.
+    pub cores: u32,
+    /// Memory that can be had without swapping, in bytes; none where it is not known.
+    pub available_memory: Option<u64>,
+    /// Share of the last ten seconds in which somebody waited for memory, in percent.
+    pub memory_pressure: Option<f64>,
+    /// Processes alive in our trees.
+    pub tree_processes: u32,
+    /// Why the budget does not allow it, if it does not.
+    pub budget_refusal: Option<String>,
+    /// The provider refuses work until then.
+    pub provider_until: Option<Timestamp>,
+}
+
+/// What is allowed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Live sessions over all processes that share the ledger.
+    pub max_live_sessions: u32,
+    /// Load per core above which nothing starts.
+    pub max_load_per_core: f64,
+    /// Memory below which nothing starts, in bytes.
+    pub min_free_memory: u64,
+    /// Memory pressure above which nothing starts, in percent.
+    pub max_memory_pressure: f64,
+    /// Processes in all our trees above which nothing starts.
+    pub max_tree_processes: u32,
+}
+
+impl Limits {
+    /// From the configuration.
+    pub fn from_config(limits: &crate::config::Limits) -> Self {
+        Self {
+            max_live_sessions: limits.max_live_sessions,
+            max_load_per_core: limits.max_load_per_core,
+            min_free_memory: limits.min_free_memory,
+            max_memory_pressure: 10.0,
+            max_tree_processes: limits.max_live_sessions.saturating_mul(limits.max_processes),
+        }
+    }
+}
+
+/// Decides. A refusal names the gate and what was measured.
+pub fn decide(
+    readings: &Readings,
+    limits: &Limits,
+    now: Timestamp,
+) -> Result<(), (Reason, String)> {
+    let refuse = |reason, detail| Err((reason, detail));
+    if let Some(until) = readings.provider_until.filter(|until| *until > now) {
+        return refuse(Reason::ProviderLimit, format!("the provider refuses work until {until}"));
+    }
+    if let Some(detail) = &readings.budget_refusal {
+        return refuse(Reason::Budget, detail.clone());
+    }
+    let (live, max) = (readings.live_sessions, limits.max_live_sessions);
+    if live >= max {
+        return refuse(Reason::MaxLiveSessions, format!("{live} of {max} sessions are alive"));
+    }
+    let (processes, max) = (readings.tree_processes, limits.max_tree_processes);
+    if processes >= max {
+        return refuse(Reason::Processes, format!("{processes} of {max} processes are alive"));
+    }
+    let per_core = readings.load / f64::from(readings.cores.max(1));
+    if per_core > limits.max_load_per_core {
+        let detail = format!("load per core {per_core:.2} > {:.2}", limits.max_load_per_core);
+        return refuse(Reason::Load, detail);
+    }
+    if let Some(free) = readings.available_memory.filter(|free| *free < limits.min_free_memory) {
+        let (free, need) = (free >> 20, limits.min_free_memory >> 20);
+        return refuse(Reason::Memory, format!("{free} MiB available, {need} MiB wanted"));
+    }
+    match readings.memory_pressure {
+        Some(pressure) if pressure > limits.max_memory_pressure => {
+            refuse(Reason::Memory, format!("memory pressure {pressure:.1} %"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads what the machine says; sessions, budget and provider are the caller's to fill in.
+///
+/// Where there is no `/proc` the load comes from `getloadavg` and memory is unknown, which refuses
+/// nothing.
+pub fn read_machine() -> Readings {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    Readings {
+        load: first_number(&text("/proc/loadavg")).unwrap_or_default(),
+        cores: std::thread::available_parallelism()
+            .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
+        available_memory: available_memory(&text("/proc/meminfo")),
+        memory_pressure: pressure(&text("/proc/pressure/memory")),
+        ..Readings::default()
+    }
+}
+
+/// Processes alive below these keepers.
+pub fn count_tree_processes(keepers: impl IntoIterator<Item = u32>) -> u32 {
+    let alive =
+        |keeper| super::process::descendants(keeper).iter().filter(|s| !s.is_dead()).count();
+    u32::try_from(keepers.into_iter().map(alive).sum::<usize>()).unwrap_or(u32::MAX)
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn available_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn pressure(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    line.split_ascii_whitespace().find_map(|part| part.strip_prefix("avg10="))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits {
+            max_live_sessions: 3,
+            max_load_per_core: 0.8,
+            min_free_memory: 1 << 30,
+            max_memory_pressure: 10.0,
+            max_tree_processes: 72,
+        }
+    }
+
+    fn calm() -> Readings {
+        Readings { cores: 2, available_memory: Some(4 << 30), ..Readings::default() }
+    }
+
+    fn reason(readings: &Readings) -> Option<Reason> {
+        decide(readings, &limits(), Timestamp::UNIX_EPOCH).err().map(|(reason, _)| reason)
+    }
+
+    #[test]
+    fn a_calm_machine_lets_one_in() {
+        assert_eq!(reason(&calm()), None);
+        assert_eq!(reason(&Readings { available_memory: None, ..calm() }), None);
+    }
+
+    #[test]
+    fn every_gate_can_refuse() {
+        let later = Timestamp::from_second(60).unwrap();
+        let cases = [
+            (Readings { live_sessions: 3, ..calm() }, Reason::MaxLiveSessions),
+            (Readings { load: 1.7, ..calm() }, Reason::Load),
+            (Readings { available_memory: Some(1), ..calm() }, Reason::Memory),
+            (Readings { memory_pressure: Some(30.0), ..calm() }, Reason::Memory),
+            (Readings { tree_processes: 72, ..calm() }, Reason::Processes),
+            (Readings { budget_refusal: Some("spent".into()), ..calm() }, Reason::Budget),
+            (Readings { provider_until: Some(later), ..calm() }, Reason::ProviderLimit),
+        ];
+        for (readings, expected) in cases {
+            assert_eq!(reason(&readings), Some(expected), "{readings:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_past_is_over() {
+        let readings = Readings { provider_until: Some(Timestamp::UNIX_EPOCH), ..calm() };
+        assert_eq!(reason(&readings), None);
+    }
+
+    #[test]
+    fn the_texts_of_the_kernel_are_understood() {
+        assert_eq!(first_number("1.25 0.9 0.5 1/234 99\n"), Some(1.25));
+        assert_eq!(available_memory("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(pressure("some avg10=1.50 avg60=0.00 avg300=0.00 total=1\n"), Some(1.5));
+        assert_eq!(pressure(""), None);
+    }
+}

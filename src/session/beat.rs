@@ -1,0 +1,141 @@
+//! A session's pulse: beats to the keeper, samples of the tree, and the sign of life made of both.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
+
+use super::conversation::Conversation;
+use super::keeper::launch::Keeper;
+use super::liveness::{Rule, Sample, judge};
+use super::supervisor::milliseconds;
+use super::tree::{TreeSample, TreeWatch};
+use crate::event::{LiveVerdict, Liveness};
+
+/// The state of the pulse.
+#[derive(Debug)]
+pub struct Pulse {
+    watch: Option<TreeWatch>,
+    started: Instant,
+    last_sample: Instant,
+    beat_sent: u64,
+    beat_answered: u64,
+    samples: u64,
+    streak: u32,
+    asleep_before: Duration,
+}
+
+impl Pulse {
+    /// Before the agent runs.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            watch: None,
+            started: now,
+            last_sample: now,
+            beat_sent: 0,
+            beat_answered: 0,
+            samples: 0,
+            streak: 0,
+            asleep_before: time_asleep(),
+        }
+    }
+
+    /// The agent runs.
+    pub fn watch(&mut self, keeper: &Keeper, leader: u32, now: Instant) {
+        let has_init = keeper.tier.has_namespace();
+        self.watch = Some(TreeWatch::new(keeper.identity.pid, leader, has_init));
+        self.started = now;
+        self.last_sample = now;
+    }
+
+    /// The number of the next beat.
+    pub fn next_beat(&mut self) -> u64 {
+        self.beat_sent += 1;
+        self.beat_sent
+    }
+
+    /// The keeper has answered.
+    pub fn answered(&mut self, number: u64) {
+        self.beat_answered = self.beat_answered.max(number);
+    }
+
+    /// The tree as it is now, for the caps.
+    pub fn measure(&self) -> Option<TreeSample> {
+        self.watch.as_ref().map(TreeWatch::measure)
+    }
+
+    /// The sign of life, and whether the session is hung.
+    pub fn liveness(
+        &mut self,
+        conversation: &Conversation,
+        stall: Duration,
+        deadline_in: Duration,
+    ) -> Option<(Liveness, bool)> {
+        let now = Instant::now();
+        let tree = self.watch.as_mut()?.sample();
+        let sample = Sample {
+            interval: now - self.last_sample,
+            initialised: conversation.initialised,
+            has_result: conversation.result.is_some(),
+            since_progress: now - conversation.last_progress,
+            since_output: now - conversation.last_output,
+            retrying_for: conversation.retry_until.and_then(|at| at.checked_duration_since(now)),
+            requesting: conversation.open_tools.is_empty(),
+            open_tool: conversation.open_tools.last().map(|(_, name)| name.clone()),
+            processes: tree.processes,
+            // The first sample has nothing to compare with; the agent itself is not new.
+            new_processes: if self.samples == 0 { 0 } else { tree.new_processes },
+            stopped: tree.stopped,
+            cpu_tools: tree.cpu_tools,
+            last_kind: conversation.last_kind.clone(),
+        };
+        let judgement = judge(&Rule::for_stall(stall), &sample, self.streak);
+        self.streak = judgement.streak;
+        self.samples += 1;
+        self.last_sample = now;
+        let liveness = Liveness {
+            beat: self.samples,
+            verdict: judgement.verdict,
+            evidence: self.annotate(judgement.evidence),
+            elapsed_ms: milliseconds(now - self.started),
+            deadline_in_ms: milliseconds(deadline_in),
+            since_progress_ms: milliseconds(sample.since_progress),
+            since_output_ms: milliseconds(sample.since_output),
+            stdout_bytes: conversation.bytes,
+            lines: conversation.lines,
+            open_tool: sample.open_tool,
+            processes: tree.processes,
+            new_processes: sample.new_processes,
+            cpu_leader_ms: milliseconds(tree.cpu_leader),
+            cpu_tools_ms: milliseconds(tree.cpu_tools),
+            rss_kib: tree.rss_kib,
+        };
+        Some((liveness, judgement.verdict == LiveVerdict::Hung))
+    }
+
+    fn annotate(&self, evidence: String) -> String {
+        let mut evidence = evidence;
+        let asleep = time_asleep().saturating_sub(self.asleep_before);
+        if asleep >= Duration::from_secs(1) {
+            evidence
+                .push_str(&format!(", machine asleep for {} s (not counted)", asleep.as_secs()));
+        }
+        let unanswered = self.beat_sent.saturating_sub(self.beat_answered);
+        if unanswered > 1 {
+            evidence.push_str(&format!(", keeper owes {unanswered} answers"));
+        }
+        evidence
+    }
+}
+
+/// How long this machine has been suspended since its boot. Timers and limits do not count it.
+#[cfg(target_os = "linux")]
+fn time_asleep() -> Duration {
+    let read = |clock| clock_gettime(clock).map(Duration::from).unwrap_or_default();
+    read(ClockId::CLOCK_BOOTTIME).saturating_sub(read(ClockId::CLOCK_MONOTONIC))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn time_asleep() -> Duration {
+    Duration::ZERO
+}

@@ -1,0 +1,133 @@
+//! The outer net: heartbeat is a subreaper too, and every child it did not start itself is an
+//! escapee.
+//!
+//! If a keeper is killed, what it kept falls to heartbeat. Children that heartbeat starts on
+//! purpose (keepers, short helper commands) are registered in the same critical section in which
+//! they are started, so a child in the kernel's list that is not registered can only be something
+//! that a dead keeper left behind. A registration ends after its child has been collected.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+use super::process;
+
+/// The children of this process are one fact of the process, hence one list.
+static REGISTERED: LazyLock<Mutex<HashSet<u32>>> = LazyLock::new(Mutex::default);
+static IS_OUTER_REAPER: AtomicBool = AtomicBool::new(false);
+
+/// Keeps a child registered; to be dropped after the child was waited for.
+#[derive(Debug)]
+pub struct Registration(u32);
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        registered().remove(&self.0);
+    }
+}
+
+fn registered() -> MutexGuard<'static, HashSet<u32>> {
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a child and registers it, so that the net never takes it for an escapee.
+///
+/// Every start of a process in heartbeat goes through here or through [`start_registered_std`].
+pub fn start_registered(
+    command: &mut tokio::process::Command,
+) -> io::Result<(tokio::process::Child, Registration)> {
+    let mut known = registered();
+    let child = command.spawn()?;
+    let pid = child.id().unwrap_or_default();
+    known.insert(pid);
+    Ok((child, Registration(pid)))
+}
+
+/// As [`start_registered`], without a runtime.
+pub fn start_registered_std(
+    command: &mut std::process::Command,
+) -> io::Result<(std::process::Child, Registration)> {
+    let mut known = registered();
+    let child = command.spawn()?;
+    known.insert(child.id());
+    let registration = Registration(child.id());
+    Ok((child, registration))
+}
+
+/// Makes heartbeat the reaper of what its keepers might leave behind. To be called once, early.
+#[cfg(target_os = "linux")]
+pub fn become_outer_reaper() -> io::Result<()> {
+    nix::sys::prctl::set_child_subreaper(true)?;
+    IS_OUTER_REAPER.store(true, Ordering::SeqCst);
+    Ok(())
+}
+
+/// There is no subreaper here; what a dead keeper leaves is found by its marks only.
+#[cfg(not(target_os = "linux"))]
+pub fn become_outer_reaper() -> io::Result<()> {
+    Ok(())
+}
+
+/// Was [`become_outer_reaper`] called?
+pub fn is_outer_reaper() -> bool {
+    IS_OUTER_REAPER.load(Ordering::SeqCst)
+}
+
+/// Children that nobody registered.
+pub fn escapees() -> Vec<u32> {
+    if !is_outer_reaper() {
+        return Vec::new();
+    }
+    // Held while the kernel's list is read: a child that is being started cannot slip in between.
+    let known = registered();
+    let children = process::children(std::process::id()).unwrap_or_default();
+    children.into_iter().filter(|child| !known.contains(child)).collect()
+}
+
+/// What became of the escapees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caught {
+    /// Ended and collected.
+    pub killed: u32,
+    /// Still there when the time was up.
+    pub left: u32,
+}
+
+/// Kills and collects escapees until there is none or the time is up.
+pub async fn catch_escapees(within: Duration) -> Caught {
+    let until = Instant::now() + within;
+    let mut caught = Caught::default();
+    loop {
+        let found = escapees();
+        if found.is_empty() {
+            return Caught { left: 0, ..caught };
+        }
+        caught.left = 0;
+        for child in found {
+            if end_and_collect(child) { caught.killed += 1 } else { caught.left += 1 }
+        }
+        if Instant::now() >= until {
+            return caught;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// An unregistered direct child keeps its number until it is collected here, so the signal cannot
+/// reach a stranger.
+fn end_and_collect(child: u32) -> bool {
+    let Ok(number) = i32::try_from(child) else { return false };
+    let pid = Pid::from_raw(number);
+    kill(pid, Signal::SIGKILL).ok();
+    match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
+        Ok(status) => status.pid().is_some(),
+        // Somebody else collected it.
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,148 @@
+//! How strongly agents are contained on this machine.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::keeper::launch;
+use crate::config::Containment;
+use crate::model::SessionId;
+
+/// The tiers, strongest first. What holds for all of them: one keeper per session, no process left
+/// when the keeper has swept. They differ in what happens when the keeper itself is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// A PID namespace and a control group.
+    #[serde(rename = "pidns+cgroup")]
+    PidnsCgroup,
+    /// A PID namespace: the kernel kills the tree with its keeper.
+    Pidns,
+    /// A control group: the tree is found by its group after a restart.
+    Cgroup,
+    /// A child subreaper: the tree falls to heartbeat, or is found by its marks after a restart.
+    Subreaper,
+    /// Descendants are followed by polling (macOS); one that detaches between two polls can escape.
+    Tracked,
+}
+
+impl Tier {
+    /// The tier these parts make.
+    pub const fn from_parts(namespace: bool, group: bool) -> Self {
+        match (namespace, group) {
+            (true, true) => Self::PidnsCgroup,
+            (true, false) => Self::Pidns,
+            (false, true) => Self::Cgroup,
+            (false, false) if cfg!(target_os = "linux") => Self::Subreaper,
+            (false, false) => Self::Tracked,
+        }
+    }
+
+    /// Does a namespace's init stand between keeper and agent?
+    pub const fn has_namespace(self) -> bool {
+        matches!(self, Self::PidnsCgroup | Self::Pidns)
+    }
+
+    /// The name in rows, events and messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PidnsCgroup => "pidns+cgroup",
+            Self::Pidns => "pidns",
+            Self::Cgroup => "cgroup",
+            Self::Subreaper => "subreaper",
+            Self::Tracked => "tracked",
+        }
+    }
+
+    /// What a person should know about it.
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::PidnsCgroup | Self::Pidns => {
+                "agents live in a PID namespace: the kernel ends the whole tree with its keeper"
+            }
+            Self::Cgroup => "agents live in a control group of their own that is killed as a whole",
+            Self::Subreaper => {
+                "agents live below a subreaper; no PID namespace or control group is available here"
+            }
+            Self::Tracked => {
+                "agents are followed by polling; one that detaches between two polls can escape"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Finds out what this machine allows, by preparing a keeper that never gets the word.
+pub async fn detect(keeper_program: &Path, containment: Containment) -> std::io::Result<Tier> {
+    let session = SessionId(uuid::Uuid::now_v7());
+    launch::launch(keeper_program, session, containment).await.map(|keeper| keeper.tier)
+}
+
+/// The control group (version 2) that this process lives in, if we may build below it.
+///
+/// Below a systemd that did not delegate the group we keep our hands off: there is one writer.
+pub fn delegated_group() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = group_path(&mounts, &own)?;
+    let may_write = nix::unistd::access(&path, nix::unistd::AccessFlags::W_OK).is_ok();
+    let managed = Path::new("/run/systemd/system").exists();
+    (may_write && (!managed || is_delegated(&path))).then_some(path)
+}
+
+fn is_delegated(path: &Path) -> bool {
+    // systemd marks what it delegates with an extended attribute; the manager's own user slice
+    // is owned by that user instead.
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path)
+        .is_ok_and(|meta| meta.uid() != 0 && meta.uid() == nix::unistd::getuid().as_raw())
+}
+
+/// Finds the folder of our group from the texts of `mountinfo` and `cgroup`.
+fn group_path(mounts: &str, own: &str) -> Option<PathBuf> {
+    let inside = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let line = mounts.lines().find(|line| {
+        line.split_once(" - ").is_some_and(|(_, kind)| kind.starts_with("cgroup2 "))
+    })?;
+    let mut fields = line.split(' ').skip(3);
+    let (root, mount) = (fields.next()?, fields.next()?);
+    let relative = inside.strip_prefix(root).unwrap_or(inside).trim_start_matches('/');
+    Some(Path::new(mount).join(relative))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+25 1 0:22 / /proc rw - proc proc rw
+40 30 0:35 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn the_group_is_found_below_its_mount() {
+        let found = group_path(MOUNTS, "1:cpu:/x\n0::/user.slice/a.service\n");
+        assert_eq!(found, Some(PathBuf::from("/sys/fs/cgroup/user.slice/a.service")));
+        assert_eq!(group_path(MOUNTS, "0::/\n"), Some(PathBuf::from("/sys/fs/cgroup/")));
+    }
+
+    #[test]
+    fn without_version_two_there_is_none() {
+        assert_eq!(group_path("", "0::/a\n"), None);
+        assert_eq!(group_path(MOUNTS, "1:cpu:/x\n"), None);
+    }
+
+    #[test]
+    fn names_match_what_is_stored() {
+        for tier in [Tier::PidnsCgroup, Tier::Pidns, Tier::Cgroup, Tier::Subreaper, Tier::Tracked] {
+            assert_eq!(serde_json::to_value(tier).unwrap(), tier.as_str());
+        }
+    }
+}

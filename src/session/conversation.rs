@@ -1,0 +1,209 @@
+//! What the agent says: lines cut from its output, decoded, and kept as facts.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::agent::{AgentEvent, AgentResult, Decoder};
+
+/// Output in all beyond which a session is ended: ten times what a long one writes.
+pub const MAX_OUTPUT: u64 = 64 << 20;
+/// Lines in all beyond which a session is ended; with every token as a line a long one has 100,000.
+pub const MAX_LINES: u64 = 500_000;
+
+/// What the supervisor should know about some bytes of output.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// The first line that could be decoded.
+    FirstLine,
+    /// The agent said hello.
+    Initialised {
+        /// Model in use.
+        model: String,
+        /// Version of the CLI.
+        version: String,
+    },
+    /// Something was achieved.
+    Progress(&'static str),
+    /// An announced wait.
+    Retrying {
+        /// Which try.
+        attempt: u32,
+        /// How long.
+        delay_ms: u64,
+        /// HTTP status, if there was one.
+        status: Option<u16>,
+    },
+    /// The final line.
+    Result,
+    /// A line beyond the limit, or too much in all.
+    Flood,
+}
+
+/// The conversation so far.
+pub struct Conversation {
+    decoder: Box<dyn Decoder>,
+    max_line: usize,
+    line: Vec<u8>,
+    /// The first decodable line was seen.
+    pub initialised: bool,
+    /// The final line.
+    pub result: Option<AgentResult>,
+    /// Open tool calls: id and name.
+    pub open_tools: Vec<(String, String)>,
+    /// When something was last achieved.
+    pub last_progress: Instant,
+    /// When the last byte came.
+    pub last_output: Instant,
+    /// Bytes so far.
+    pub bytes: u64,
+    /// Lines so far.
+    pub lines: u64,
+    /// Lines that were JSON.
+    pub json_lines: u64,
+    /// End of an announced wait.
+    pub retry_until: Option<Instant>,
+    /// Type of the last line.
+    pub last_kind: String,
+}
+
+impl Conversation {
+    /// Begins now.
+    pub fn new(decoder: Box<dyn Decoder>, max_line: usize, now: Instant) -> Self {
+        Self {
+            decoder,
+            max_line,
+            line: Vec::new(),
+            initialised: false,
+            result: None,
+            open_tools: Vec::new(),
+            last_progress: now,
+            last_output: now,
+            bytes: 0,
+            lines: 0,
+            json_lines: 0,
+            retry_until: None,
+            last_kind: String::new(),
+        }
+    }
+
+    /// Files read so far.
+    pub fn reads(&self) -> u32 {
+        self.decoder.reads()
+    }
+
+    /// Name of the last error in the stream.
+    pub fn last_error(&self) -> Option<String> {
+        self.decoder.last_error()
+    }
+
+    /// Takes bytes. Memory is bounded by the longest line, whatever comes.
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        self.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.last_output = now;
+        if self.bytes > MAX_OUTPUT || self.lines > MAX_LINES {
+            notices.push(Notice::Flood);
+            return notices;
+        }
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.line.len() + part.len() > self.max_line {
+                self.line = Vec::new();
+                notices.push(Notice::Flood);
+                return notices;
+            }
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                self.decode(line.trim_ascii_end(), now, &mut notices);
+            }
+        }
+        notices
+    }
+
+    /// The stream has ended: what is left is a line too.
+    pub fn finish(&mut self, now: Instant) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        let line = std::mem::take(&mut self.line);
+        self.decode(line.trim_ascii_end(), now, &mut notices);
+        notices
+    }
+
+    fn decode(&mut self, line: &[u8], now: Instant, notices: &mut Vec<Notice>) {
+        if line.is_empty() {
+            return;
+        }
+        self.lines += 1;
+        let events = self.decoder.line(line);
+        let is_json = !events.contains(&AgentEvent::NotJson);
+        self.json_lines += u64::from(is_json);
+        if is_json && !self.initialised {
+            self.initialised = true;
+            notices.push(Notice::FirstLine);
+        }
+        for event in events {
+            self.take(event, now, notices);
+        }
+    }
+
+    fn take(&mut self, event: AgentEvent, now: Instant, notices: &mut Vec<Notice>) {
+        let mut progress = |this: &mut Self, what: &'static str| {
+            this.last_progress = now;
+            this.retry_until = None;
+            what.clone_into(&mut this.last_kind);
+            notices.push(Notice::Progress(what));
+        };
+        match event {
+            AgentEvent::Initialised { model, version } => {
+                // The clock of progress starts here; the time before has a limit of its own.
+                self.last_progress = now;
+                "init".clone_into(&mut self.last_kind);
+                notices.push(Notice::Initialised { model, version });
+            }
+            AgentEvent::Content => progress(self, "content"),
+            AgentEvent::ToolStarted { id, name } => {
+                progress(self, "tool_use");
+                self.open_tools.push((id, name));
+            }
+            AgentEvent::ToolFinished { id } => {
+                progress(self, "tool_result");
+                self.open_tools.retain(|(open, _)| *open != id);
+            }
+            AgentEvent::Requesting => "requesting".clone_into(&mut self.last_kind),
+            AgentEvent::Retrying { attempt, delay_ms, status } => {
+                self.retry_until = Some(now + Duration::from_millis(delay_ms));
+                "retry".clone_into(&mut self.last_kind);
+                notices.push(Notice::Retrying { attempt, delay_ms, status });
+            }
+            AgentEvent::Alive { kind } => self.last_kind = kind,
+            AgentEvent::Result(result) => {
+                progress(self, "result");
+                self.result = Some(*result);
+                notices.push(Notice::Result);
+            }
+            AgentEvent::NotJson => "not JSON".clone_into(&mut self.last_kind),
+        }
+    }
+}
+
+/// The end of a text that may be endless.
+#[derive(Debug, Default)]
+pub struct Tail(Vec<u8>);
+
+impl Tail {
+    const KEEP: usize = 4096;
+
+    /// Takes bytes and forgets older ones.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+        if self.0.len() > 4 * Self::KEEP {
+            self.0.drain(..self.0.len() - Self::KEEP);
+        }
+    }
+
+    /// The last part, as text.
+    pub fn text(&self) -> String {
+        let from = self.0.len().saturating_sub(Self::KEEP);
+        String::from_utf8_lossy(&self.0[from..]).into_owned()
+    }
+}

@@ -1,0 +1,199 @@
+//! Heartbeat's side of a keeper: starting it and talking to it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, ChildStderr, ChildStdout};
+
+use super::protocol::{Frames, FromKeeper, encode};
+use super::{ARGUMENT, protocol::ToKeeper};
+use crate::config::Containment;
+use crate::model::SessionId;
+use crate::session::children::{self, Registration};
+use crate::session::containment::Tier;
+use crate::session::{ProcessIdentity, mark, process};
+
+/// Argument for the strongest containment the machine allows.
+pub const STRONGEST: &str = "auto";
+/// Argument for no namespaces and no control groups.
+pub const SUBREAPER: &str = "subreaper";
+
+/// How long a keeper may take to come up.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// A keeper that waits for the word.
+#[derive(Debug)]
+pub struct Keeper {
+    /// Who it is, by its own word.
+    pub identity: ProcessIdentity,
+    /// What it has built.
+    pub tier: Tier,
+    /// The session's control group.
+    pub cgroup: Option<std::path::PathBuf>,
+    /// To it.
+    pub to: Sender,
+    /// From it.
+    pub from: Receiver,
+    /// The agent's standard output.
+    pub stdout: ChildStdout,
+    /// The agent's standard error.
+    pub stderr: ChildStderr,
+    /// The process.
+    pub process: KeeperProcess,
+}
+
+/// The keeper as our child.
+#[derive(Debug)]
+pub struct KeeperProcess {
+    child: Child,
+    // Dropped after the child.
+    _registration: Registration,
+}
+
+impl KeeperProcess {
+    /// Waits for its end.
+    pub async fn wait(&mut self) -> io::Result<std::process::ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Kills it: it is our own child and not collected yet, so the number is its own.
+    pub fn kill(&mut self) {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let pid = nix::unistd::Pid::from_raw(pid);
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
+        }
+    }
+
+    /// Wakes it if somebody stopped it.
+    pub fn wake(&self) {
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let pid = nix::unistd::Pid::from_raw(pid);
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).ok();
+        }
+    }
+}
+
+/// Messages to a keeper.
+#[derive(Debug)]
+pub struct Sender(OwnedWriteHalf);
+
+impl Sender {
+    /// Sends; a keeper that is gone is noticed by its receiver.
+    pub async fn send(&mut self, message: &ToKeeper) {
+        send(&mut self.0, message).await;
+    }
+}
+
+async fn send<M: Serialize>(to: &mut OwnedWriteHalf, message: &M) {
+    let Ok(frame) = encode(message) else { return };
+    // A stopped keeper with a full buffer must not hold up its session.
+    tokio::time::timeout(Duration::from_secs(5), to.write_all(&frame)).await.ok();
+}
+
+/// Messages from a keeper.
+#[derive(Debug)]
+pub struct Receiver {
+    half: OwnedReadHalf,
+    frames: Frames,
+}
+
+impl Receiver {
+    /// The next message; none when the keeper is gone. Safe to drop while it waits.
+    pub async fn next(&mut self) -> Option<FromKeeper> {
+        next(&mut self.half, &mut self.frames).await
+    }
+}
+
+async fn next<M: DeserializeOwned>(half: &mut OwnedReadHalf, frames: &mut Frames) -> Option<M> {
+    loop {
+        if let Some(message) = frames.next().ok()? {
+            return Some(message);
+        }
+        let mut chunk = [0; 4096];
+        match half.read(&mut chunk).await {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => frames.push(&chunk[..read]),
+        }
+    }
+}
+
+/// Starts a keeper and waits until it is ready.
+pub async fn launch(
+    program: &Path,
+    session: SessionId,
+    containment: Containment,
+) -> io::Result<Keeper> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let (half, to) = UnixStream::from_std(ours)?.into_split();
+    let (mut child, registration) = start(program, session, containment, theirs.into())?;
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(io::Error::other("the keeper has no pipes"));
+    };
+    let process = KeeperProcess { child, _registration: registration };
+    let mut from = Receiver { half, frames: Frames::default() };
+    match tokio::time::timeout(READY_WITHIN, from.next()).await {
+        Ok(Some(FromKeeper::Ready { keeper, tier, cgroup })) => Ok(Keeper {
+            identity: keeper,
+            tier,
+            cgroup,
+            to: Sender(to),
+            from,
+            stdout,
+            stderr,
+            process,
+        }),
+        // Dropping our end of the socket lets it leave, if it is there at all.
+        Ok(_) => Err(io::Error::other("the keeper left before it was ready")),
+        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the room that starts keepers")]
+fn start(
+    program: &Path,
+    session: SessionId,
+    containment: Containment,
+    control: OwnedFd,
+) -> io::Result<(Child, Registration)> {
+    let owner = std::process::id();
+    let owner_start = process::stat(owner).map_or(0, |stat| stat.start_time);
+    let mut command = tokio::process::Command::new(program);
+    command
+        .arg(ARGUMENT)
+        .arg(session.to_string())
+        .arg(match containment {
+            Containment::Auto => STRONGEST,
+            Containment::Subreaper => SUBREAPER,
+        })
+        .arg(owner.to_string())
+        .arg(owner_start.to_string())
+        .env_clear()
+        .env(mark::VARIABLE, session.to_string())
+        .current_dir("/")
+        .stdin(Stdio::from(control))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // The end of the socket ends it with its whole tree; a plain kill would orphan the tree.
+        .kill_on_drop(false);
+    children::start_registered(&mut command)
+}
+
+/// Is the heartbeat that started this keeper still alive?
+pub fn owner_is_alive(keeper_pid: u32) -> bool {
+    let line = process::command_line(keeper_pid);
+    let Some(at) = line.iter().position(|part| part == ARGUMENT) else { return false };
+    let number = |index: usize| line.get(at + index).and_then(|part| part.parse::<u64>().ok());
+    let (Some(owner), Some(start)) = (number(3), number(4)) else { return false };
+    u32::try_from(owner)
+        .ok()
+        .and_then(process::stat)
+        .is_some_and(|stat| stat.start_time == start && !stat.is_dead())
+}

@@ -1,0 +1,259 @@
+//! A keeper's life: from the word to start until nothing is left.
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::channel::Channel;
+use super::group::Group;
+use super::namespace::{self, Namespace};
+use super::protocol::{Ending, FromKeeper, Order, OwnReason, StartFailure, ToKeeper};
+use super::signals::Signals;
+use super::start;
+use super::sweep::{Swept, describe_left, sweep};
+
+/// After this long something counts as unkillable; the keeper goes on trying.
+const SWEEP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where the agent lives.
+#[derive(Debug)]
+pub enum Tree {
+    /// Directly below the keeper.
+    Direct(Option<Pid>),
+    /// In a namespace.
+    Namespace(Namespace),
+}
+
+/// All a keeper has.
+#[derive(Debug)]
+pub struct Life {
+    /// To heartbeat.
+    pub control: Channel,
+    /// Ours to read.
+    pub signals: Signals,
+    /// The agent's place.
+    pub tree: Tree,
+    /// The session's group, if there is one.
+    pub group: Option<Group>,
+}
+
+/// When something has to happen by itself.
+struct Times {
+    hard: Instant,
+    lease: Instant,
+    lease_length: Duration,
+    grace: Duration,
+    kill: Option<Instant>,
+}
+
+impl Times {
+    fn next(&self) -> Instant {
+        self.kill.unwrap_or(self.hard).min(self.lease)
+    }
+}
+
+impl Life {
+    /// Starts the agent and keeps it until nothing of it is left.
+    pub fn run(mut self, order: &Order) -> ExitCode {
+        if let Some(group) = &self.group {
+            group.bound(order);
+        }
+        let started = self.start(order);
+        start::let_go_of_standard_streams();
+        match started {
+            Ok(pid) => self.control.send(&FromKeeper::Started { pid }),
+            Err(failure) => {
+                self.control.send(&FromKeeper::NotStarted(failure));
+                return self.finish(true);
+            }
+        }
+        let exited = self.keep(order);
+        self.finish(exited)
+    }
+
+    fn start(&mut self, order: &Order) -> Result<u32, StartFailure> {
+        let procs = self.group.as_ref().map(Group::procs);
+        match &mut self.tree {
+            Tree::Namespace(namespace) => namespace.start(order),
+            Tree::Direct(leader) => {
+                let pid = start::start(order, procs.as_deref())?;
+                *leader = Some(pid);
+                Ok(u32::try_from(pid.as_raw()).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Until it is time to sweep; true if the agent's end is already reported.
+    fn keep(&mut self, order: &Order) -> bool {
+        let now = Instant::now();
+        let lease_length = Duration::from_millis(order.lease_ms);
+        let mut times = Times {
+            hard: now + Duration::from_millis(order.hard_ms),
+            lease: now + lease_length,
+            lease_length,
+            grace: Duration::from_millis(order.grace_ms),
+            kill: None,
+        };
+        loop {
+            // Looked at before the first wait: a report may already be in our own buffer.
+            if self.obey(&mut times) {
+                return false;
+            }
+            let arrived = self.signals.take();
+            if let Some(ending) = self.collect() {
+                self.control.send(&FromKeeper::Exited(ending));
+                return true;
+            }
+            if self.is_lost() || (arrived.end_requests > 0 && times.kill.is_some()) {
+                return false;
+            }
+            if arrived.end_requests > 0 {
+                self.begin(&mut times, Some(OwnReason::Signalled));
+            }
+            if self.is_time_up(&mut times) {
+                return false;
+            }
+            self.wait(times.next());
+        }
+    }
+
+    fn wait(&self, until: Instant) {
+        let mut fds = vec![
+            PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+        ];
+        if let Tree::Namespace(namespace) = &self.tree {
+            fds.push(PollFd::new(namespace.channel().as_fd(), PollFlags::POLLIN));
+        }
+        // Rounded up, or the last millisecond would be spent in a busy loop.
+        let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        poll(&mut fds, timeout).ok();
+    }
+
+    /// Does what heartbeat says; true if the sweep is due at once.
+    fn obey(&mut self, times: &mut Times) -> bool {
+        for message in self.control.receive::<ToKeeper>() {
+            times.lease = Instant::now() + times.lease_length;
+            match message {
+                ToKeeper::Beat(number) => self.control.send(&FromKeeper::Beat(number)),
+                ToKeeper::Stop if times.kill.is_none() => self.begin(times, None),
+                ToKeeper::Kill => return true,
+                ToKeeper::Stop | ToKeeper::Go(_) => {}
+            }
+        }
+        // Nobody is left to wait for: no grace.
+        !self.control.is_open()
+    }
+
+    /// SIGTERM to the agent; the sweep follows when it has left, or after the grace.
+    fn begin(&mut self, times: &mut Times, reason: Option<OwnReason>) {
+        if let Some(reason) = reason {
+            self.control.send(&FromKeeper::Stopping(reason));
+        }
+        match &mut self.tree {
+            Tree::Direct(leader) => namespace::terminate(*leader),
+            Tree::Namespace(namespace) => namespace.terminate(),
+        }
+        times.kill = Some(Instant::now() + times.grace);
+    }
+
+    /// Checks the deadlines; true if the sweep is due at once.
+    fn is_time_up(&mut self, times: &mut Times) -> bool {
+        let now = Instant::now();
+        if times.kill.is_some_and(|kill| now >= kill) {
+            return true;
+        }
+        if now >= times.lease {
+            self.control.send(&FromKeeper::Stopping(OwnReason::LeaseMissed));
+            return true;
+        }
+        if now >= times.hard && times.kill.is_none() {
+            self.begin(times, Some(OwnReason::Deadline));
+        }
+        false
+    }
+
+    /// Collects the dead; the agent's end, if it is among them.
+    fn collect(&mut self) -> Option<Ending> {
+        match &mut self.tree {
+            Tree::Namespace(namespace) => namespace.collect(),
+            Tree::Direct(leader) => {
+                while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                    if status == WaitStatus::StillAlive {
+                        break;
+                    }
+                    if status.pid() == *leader {
+                        *leader = None;
+                        return ending_of(status);
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(&self.tree, Tree::Namespace(namespace) if namespace.is_gone())
+    }
+
+    /// Sweeps until nothing is left, however long it takes.
+    fn finish(&mut self, exit_reported: bool) -> ExitCode {
+        let mut reported = exit_reported;
+        let mut killed = 0;
+        let mut alarmed = false;
+        loop {
+            let swept = self.sweep_once();
+            killed += swept.killed;
+            if let Some(ending) = swept.leader.and_then(ending_of)
+                && !reported
+            {
+                self.control.send(&FromKeeper::Exited(ending));
+                reported = true;
+            }
+            if swept.empty {
+                // Removed before the word goes out: whoever hears it may look.
+                self.group = None;
+                self.control.send(&FromKeeper::Swept { killed });
+                return ExitCode::SUCCESS;
+            }
+            if !alarmed {
+                let (left, detail) = describe_left();
+                self.control.send(&FromKeeper::Unkillable { left, detail });
+                alarmed = true;
+            }
+        }
+    }
+
+    fn sweep_once(&mut self) -> Swept {
+        let population = match &self.tree {
+            Tree::Namespace(namespace) => Some(namespace.population()),
+            Tree::Direct(_) => None,
+        };
+        if let Some(group) = &self.group {
+            group.kill();
+        }
+        let leader = match &self.tree {
+            Tree::Direct(leader) => *leader,
+            Tree::Namespace(_) => None,
+        };
+        let mut swept = sweep(leader, &self.signals, SWEEP_WITHIN);
+        if let Some(population) = population {
+            swept.killed = population;
+        }
+        swept
+    }
+}
+
+/// How a collected process ended.
+pub fn ending_of(status: WaitStatus) -> Option<Ending> {
+    match status {
+        WaitStatus::Exited(_, code) => Some(Ending::Code(code)),
+        WaitStatus::Signaled(_, signal, _) => Some(Ending::Signal(signal as i32)),
+        _ => None,
+    }
+}

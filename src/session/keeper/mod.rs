@@ -1,0 +1,115 @@
+//! The keeper: this binary started again as a small process around one agent.
+//!
+//! It has one thread and no runtime. It is the child subreaper of everything the agent starts,
+//! holds the deadline and a lease by itself, and ends the whole tree when its agent ends, when it is
+//! told to, when the time is up, or when the socket to heartbeat closes, for whatever reason.
+//!
+//! Before the word to start it only prepares: it tells who it is, heartbeat commits the row, and
+//! then says GO. If the socket ends before that, it leaves and no agent has ever run.
+
+mod channel;
+mod group;
+pub mod launch;
+mod life;
+mod namespace;
+pub mod protocol;
+mod signals;
+mod start;
+mod sweep;
+pub mod system;
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use self::channel::Channel;
+use self::group::Group;
+use self::life::{Life, Tree};
+use self::namespace::Namespace;
+use self::protocol::{FromKeeper, Order, ToKeeper};
+use self::signals::Signals;
+use crate::session::containment::Tier;
+use crate::session::process;
+
+pub use self::group::kill as kill_group;
+
+/// The hidden first argument.
+pub const ARGUMENT: &str = "__keeper";
+
+/// How long a keeper waits for the word.
+const GO_WITHIN: Duration = Duration::from_secs(60);
+
+/// If this process was started as a keeper: lives that life and returns its end.
+///
+/// To be called first in `main`, before any thread exists.
+pub fn main_if_keeper() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != ARGUMENT {
+        return None;
+    }
+    let mut text = || args.next().and_then(|arg| arg.into_string().ok()).unwrap_or_default();
+    let (session, containment) = (text(), text());
+    Some(run(&session, &containment).unwrap_or(ExitCode::FAILURE))
+}
+
+fn run(session: &str, containment: &str) -> Option<ExitCode> {
+    let mut control = Channel::new(system::take_standard_input().ok()?).ok()?;
+    // The copy on descriptor 0 would be inherited and keep the socket open beyond our own end.
+    start::let_go_of_standard_input();
+    start::set_name(OsStr::new("heartbeat-keep"));
+    nix::unistd::setsid().ok();
+    let signals = Signals::block().ok()?;
+    become_subreaper()?;
+    let strong = containment == launch::STRONGEST;
+    let group = strong.then(|| Group::create(session)).flatten();
+    let namespace = strong.then(|| create_namespace(group.as_ref())).flatten();
+    let tier = Tier::from_parts(namespace.is_some(), group.is_some());
+    control.send(&FromKeeper::Ready {
+        keeper: process::identity(std::process::id())?,
+        tier,
+        cgroup: group.as_ref().map(|group| group.path().to_owned()),
+    });
+    let tree = namespace.map_or(Tree::Direct(None), Tree::Namespace);
+    let order = wait_for_go(&mut control, &signals);
+    let life = Life { control, signals, tree, group };
+    match order {
+        Some(order) => Some(life.run(&order)),
+        // The init of a prepared namespace ends with us.
+        None => Some(ExitCode::SUCCESS),
+    }
+}
+
+fn create_namespace(group: Option<&Group>) -> Option<Namespace> {
+    Namespace::create(group.map(|group| group.path().to_owned()))
+}
+
+#[cfg(target_os = "linux")]
+fn become_subreaper() -> Option<()> {
+    nix::sys::prctl::set_child_subreaper(true).ok()
+}
+
+/// Waits for the word; none if it never comes.
+fn wait_for_go(control: &mut Channel, signals: &Signals) -> Option<Order> {
+    let until = Instant::now() + GO_WITHIN;
+    loop {
+        let left = until.checked_duration_since(Instant::now())?;
+        let mut fds = [
+            PollFd::new(control.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+        ];
+        poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)).ok();
+        for message in control.receive::<ToKeeper>() {
+            match message {
+                ToKeeper::Go(order) => return Some(*order),
+                ToKeeper::Stop | ToKeeper::Kill => return None,
+                ToKeeper::Beat(_) => {}
+            }
+        }
+        if !control.is_open() || signals.take().end_requests > 0 {
+            return None;
+        }
+    }
+}

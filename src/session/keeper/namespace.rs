@@ -1,0 +1,251 @@
+//! A PID namespace around the agent, where this machine allows one without privilege (or as root).
+//!
+//! Its first process, the init, does nothing but start the agent, collect the dead and report. When
+//! it ends, the kernel kills everything in the namespace, and collecting it returns only when that
+//! is done. It ends when its keeper does: by the parent-death signal and, should that be lost, by
+//! the end of its socket. Processes inside can neither see nor signal the keeper.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getgid, getuid};
+use serde::{Deserialize, Serialize};
+
+use super::channel::Channel;
+use super::life::ending_of;
+use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
+use super::signals::Signals;
+use super::{start, system};
+use crate::session::process;
+
+/// How long the init may take to come up.
+const INIT_WITHIN: Duration = Duration::from_secs(5);
+
+/// The keeper's handle on the namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    init: Pid,
+    channel: Channel,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Up;
+
+impl Namespace {
+    /// Creates one; none if the machine does not allow it. The init joins `group`, if there is one.
+    pub fn create(group: Option<PathBuf>) -> Option<Self> {
+        let root_first = if getuid().is_root() { &[false, true][..] } else { &[true][..] };
+        root_first.iter().find_map(|own_users| Self::attempt(*own_users, group.clone()))
+    }
+
+    fn attempt(own_users: bool, group: Option<PathBuf>) -> Option<Self> {
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC).ok()?;
+        let (users, groups) = (getuid().as_raw(), getgid().as_raw());
+        let init = system::fork_into_namespace(own_users, || {
+            let Ok(ours) = nix::unistd::dup(&theirs) else { return 1 };
+            close_ours(&ours);
+            let Ok(channel) = Channel::new(ours) else { return 1 };
+            let prepared = (!own_users || map_users(users, groups)) && prepare();
+            if prepared { Init { channel, group }.run() } else { 1 }
+        })
+        .ok()?;
+        drop(theirs);
+        let mut namespace = Self { init, channel: Channel::new(ours).ok()? };
+        if namespace.is_up() {
+            return Some(namespace);
+        }
+        kill(init, Signal::SIGKILL).ok();
+        waitpid(init, None).ok();
+        None
+    }
+
+    fn is_up(&mut self) -> bool {
+        self.receive::<Up>(INIT_WITHIN).is_some()
+    }
+
+    fn receive<M: serde::de::DeserializeOwned>(&mut self, within: Duration) -> Option<M> {
+        let until = Instant::now() + within;
+        while self.channel.is_open() && Instant::now() < until {
+            wait_readable(&self.channel, until.saturating_duration_since(Instant::now()));
+            if let Some(message) = self.channel.receive_one() {
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    /// Starts the agent in it; its process id as the keeper sees it.
+    pub fn start(&mut self, order: &Order) -> Result<u32, StartFailure> {
+        self.channel.send(&ToKeeper::Go(Box::new(order.clone())));
+        let lost = StartFailure { step: StartStep::Fork, errno: libc::ESRCH };
+        match self.receive::<FromKeeper>(Duration::from_secs(60)) {
+            Some(FromKeeper::Started { pid }) => Ok(self.outer_pid(pid).unwrap_or(0)),
+            Some(FromKeeper::NotStarted(failure)) => Err(failure),
+            _ => Err(lost),
+        }
+    }
+
+    /// Finds the agent's number outside from its number inside.
+    fn outer_pid(&self, inner: u32) -> Option<u32> {
+        let init = u32::try_from(self.init.as_raw()).ok()?;
+        process::children(init)?.into_iter().find(|pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+            line.and_then(|line| line.split_ascii_whitespace().last()?.parse::<u32>().ok())
+                == Some(inner)
+        })
+    }
+
+    /// Asks the init to end the agent.
+    pub fn terminate(&mut self) {
+        self.channel.send(&ToKeeper::Stop);
+    }
+
+    /// What the init reports: the agent's end, or its own.
+    pub fn collect(&mut self) -> Option<super::protocol::Ending> {
+        self.channel.receive::<FromKeeper>().into_iter().find_map(|message| match message {
+            FromKeeper::Exited(ending) => Some(ending),
+            _ => None,
+        })
+    }
+
+    /// Did the init end? Then everything in the namespace did.
+    pub fn is_gone(&self) -> bool {
+        !self.channel.is_open()
+    }
+
+    /// Live processes in it, the init excluded.
+    pub fn population(&self) -> u32 {
+        let init = u32::try_from(self.init.as_raw()).unwrap_or_default();
+        let alive = process::descendants(init).iter().filter(|stat| !stat.is_dead()).count();
+        u32::try_from(alive).unwrap_or(u32::MAX)
+    }
+
+    /// The socket to the init, to poll.
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+/// The keeper's ends of its sockets were copied by the fork; in here they must not keep anything
+/// open, or the end of the keeper would go unnoticed.
+fn close_ours(keep: &impl std::os::fd::AsRawFd) {
+    for fd in 3..256 {
+        if fd != keep.as_raw_fd() {
+            nix::unistd::close(fd).ok();
+        }
+    }
+}
+
+fn map_users(user: u32, group: u32) -> bool {
+    fs::write("/proc/self/setgroups", "deny").is_ok()
+        && fs::write("/proc/self/uid_map", format!("{user} {user} 1")).is_ok()
+        && fs::write("/proc/self/gid_map", format!("{group} {group} 1")).is_ok()
+}
+
+/// A view of `/proc` that fits the namespace, and the tie to the keeper.
+fn prepare() -> bool {
+    if unshare(CloneFlags::CLONE_NEWNS).is_err() {
+        return false;
+    }
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    if mount(None::<&str>, "/", None::<&str>, private, None::<&str>).is_err() {
+        return false;
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    // Refused where parts of /proc are covered (some containers): the agent then sees the outer
+    // one, which is a matter of view and not of containment.
+    mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>).ok();
+    // Last, because a change of credentials clears it.
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_ok()
+}
+
+fn wait_readable(channel: &Channel, within: Duration) {
+    let mut fds = [PollFd::new(channel.as_fd(), PollFlags::POLLIN)];
+    let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
+    // An error only makes the caller look again.
+    poll(&mut fds, timeout).ok();
+}
+
+/// The first process of the namespace.
+struct Init {
+    channel: Channel,
+    group: Option<PathBuf>,
+}
+
+impl Init {
+    fn run(mut self) -> i32 {
+        start::set_name(OsStr::new("heartbeat-init"));
+        let Ok(signals) = Signals::block() else { return 1 };
+        self.channel.send(&Up);
+        let mut leader = None;
+        loop {
+            let mut fds = [
+                PollFd::new(self.channel.as_fd(), PollFlags::POLLIN),
+                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            ];
+            poll(&mut fds, PollTimeout::NONE).ok();
+            for message in self.channel.receive::<ToKeeper>() {
+                match message {
+                    ToKeeper::Go(order) => leader = self.start(&order),
+                    ToKeeper::Stop => terminate(leader),
+                    ToKeeper::Beat(_) | ToKeeper::Kill => {}
+                }
+            }
+            if !self.channel.is_open() {
+                return 0;
+            }
+            signals.take();
+            self.collect(leader);
+        }
+    }
+
+    fn start(&mut self, order: &Order) -> Option<Pid> {
+        let procs = self.group.as_ref().map(|group| group.join("cgroup.procs"));
+        let started = start::start(order, procs.as_deref());
+        start::let_go_of_standard_streams();
+        match started {
+            Ok(pid) => {
+                let number = u32::try_from(pid.as_raw()).unwrap_or_default();
+                self.channel.send(&FromKeeper::Started { pid: number });
+                Some(pid)
+            }
+            Err(failure) => {
+                self.channel.send(&FromKeeper::NotStarted(failure));
+                None
+            }
+        }
+    }
+
+    fn collect(&mut self, leader: Option<Pid>) {
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            if status == WaitStatus::StillAlive {
+                return;
+            }
+            if leader.is_some()
+                && status.pid() == leader
+                && let Some(ending) = ending_of(status)
+            {
+                self.channel.send(&FromKeeper::Exited(ending));
+            }
+        }
+    }
+}
+
+/// SIGTERM, and SIGCONT so that a stopped process can act on it.
+pub fn terminate(leader: Option<Pid>) {
+    if let Some(leader) = leader {
+        kill(leader, Signal::SIGTERM).ok();
+        kill(leader, Signal::SIGCONT).ok();
+    }
+}

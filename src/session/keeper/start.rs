@@ -1,0 +1,155 @@
+//! Starting the agent: everything between fork and exec.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getpid, getppid};
+
+use super::protocol::{Order, StartFailure, StartStep};
+use super::system;
+
+/// Starts the agent as a direct child of this process and waits until its program runs.
+///
+/// `group` is the `cgroup.procs` file it joins first. The child reports a failure through a pipe
+/// that the kernel closes when the program is executed: an empty pipe means success.
+pub fn start(order: &Order, group: Option<&Path>) -> Result<Pid, StartFailure> {
+    let failed = |step, errno: nix::Error| StartFailure { step, errno: errno as i32 };
+    let (read_end, write_end) =
+        nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(StartStep::Fork, errno))?;
+    let parent = getpid();
+    let child = system::fork_into(|| {
+        let failure = become_agent(order, group, parent);
+        let report = serde_json::to_vec(&failure).unwrap_or_default();
+        // If the parent is gone there is nobody to tell.
+        File::from(write_end.try_clone().unwrap_or_else(|_| system::leave(127)))
+            .write_all(&report)
+            .ok();
+        127
+    })
+    .map_err(|error| StartFailure {
+        step: StartStep::Fork,
+        errno: error.raw_os_error().unwrap_or_default(),
+    })?;
+    drop(write_end);
+    let mut report = Vec::new();
+    // A read error looks like an empty report; the exit of the child tells the rest.
+    File::from(read_end).read_to_end(&mut report).ok();
+    if report.is_empty() {
+        return Ok(child);
+    }
+    // The child leaves by itself; collected here so that the sweep does not count it.
+    nix::sys::wait::waitpid(child, None).ok();
+    let unknown = StartFailure { step: StartStep::Program, errno: 0 };
+    Err(serde_json::from_slice(&report).unwrap_or(unknown))
+}
+
+/// Runs in the child; returns only if something failed.
+fn become_agent(order: &Order, group: Option<&Path>, parent: Pid) -> StartFailure {
+    let failed = |step, errno: i32| StartFailure { step, errno };
+    // A session of its own: signals from a terminal reach the agent only through its keeper.
+    nix::unistd::setsid().ok();
+    if let Err(errno) = tie_to(parent) {
+        return failed(StartStep::Fork, errno as i32);
+    }
+    if let Some(group) = group
+        && let Err(error) = std::fs::write(group, "0")
+    {
+        return failed(StartStep::Group, error.raw_os_error().unwrap_or_default());
+    }
+    let input = match File::open(&order.stdin) {
+        Ok(input) => input,
+        Err(error) => return failed(StartStep::Input, error.raw_os_error().unwrap_or_default()),
+    };
+    // Left behind only if it cannot be unlinked, and then removed with its folder.
+    std::fs::remove_file(&order.stdin).ok();
+    if let Err(errno) = nix::unistd::dup2_stdin(input.as_fd()) {
+        return failed(StartStep::Input, errno as i32);
+    }
+    if let Err(errno) = nix::unistd::chdir(&order.cwd) {
+        return failed(StartStep::Folder, errno as i32);
+    }
+    set_mark(order.mark);
+    if order.nice > 0 {
+        system::lower_priority(order.nice);
+    }
+    system::close_others_on_exec();
+    system::reset_signals();
+    let error = system::execute(&order.program, &arguments(order), &environment(&order.env));
+    failed(StartStep::Program, error.raw_os_error().unwrap_or_default())
+}
+
+/// Dies with its parent; checks that the parent did not die before the tie was made.
+#[cfg(target_os = "linux")]
+fn tie_to(parent: Pid) -> nix::Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() == parent { Ok(()) } else { Err(nix::Error::ESRCH) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn tie_to(parent: Pid) -> nix::Result<()> {
+    if getppid() == parent { Ok(()) } else { Err(nix::Error::ESRCH) }
+}
+
+#[cfg(target_os = "linux")]
+fn set_mark(mark: u64) {
+    use nix::sys::resource::{Resource, setrlimit};
+    // Where the limit is already lower the mark is missing and the environment's one remains.
+    setrlimit(Resource::RLIMIT_RTTIME, mark, mark).ok();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_mark(_mark: u64) {}
+
+fn arguments(order: &Order) -> Vec<CString> {
+    std::iter::once(order.program.as_os_str())
+        .chain(order.args.iter().map(OsString::as_os_str))
+        .filter_map(|argument| CString::new(argument.as_bytes()).ok())
+        .collect()
+}
+
+fn environment(env: &[(OsString, OsString)]) -> Vec<CString> {
+    env.iter()
+        .filter_map(|(name, value)| {
+            let entry: Vec<u8> = [name.as_bytes(), b"=", value.as_bytes()].concat();
+            CString::new(OsString::from_vec(entry).into_vec()).ok()
+        })
+        .collect()
+}
+
+/// Points the three standard descriptors of this process at nothing, so that a pipe ends with the
+/// agent and not with us.
+pub fn let_go_of_standard_streams() {
+    let Ok(nothing) = nothing() else { return };
+    // A descriptor that cannot be replaced stays as it is; the drain after a session is bounded.
+    nix::unistd::dup2_stdin(&nothing).ok();
+    nix::unistd::dup2_stdout(&nothing).ok();
+    nix::unistd::dup2_stderr(&nothing).ok();
+}
+
+/// Points standard input at nothing.
+pub fn let_go_of_standard_input() {
+    if let Ok(nothing) = nothing() {
+        nix::unistd::dup2_stdin(&nothing).ok();
+    }
+}
+
+fn nothing() -> std::io::Result<File> {
+    File::options().read(true).write(true).open("/dev/null")
+}
+
+/// The name a person sees in `ps` for a keeper's helper.
+#[cfg(target_os = "linux")]
+pub fn set_name(name: &OsStr) {
+    if let Ok(name) = CString::new(name.as_bytes()) {
+        nix::sys::prctl::set_name(&name).ok();
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn set_name(_name: &OsStr) {}

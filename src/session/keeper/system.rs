@@ -1,0 +1,189 @@
+//! The system calls that need `unsafe`, each behind a safe function. No other file has any.
+#![expect(unsafe_code, reason = "raw system calls; every block says why it is sound")]
+
+use std::convert::Infallible;
+use std::ffi::{CString, OsStr};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+use nix::unistd::{ForkResult, Pid};
+
+/// A handle on one process: unlike a number, it can never come to mean another one.
+#[derive(Debug)]
+pub struct Pidfd(OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Pidfd {
+    /// A handle on the process that has this number now.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = RawFd::try_from(fd).unwrap_or(-1);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just returned this descriptor to us, nobody else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Sends a signal to exactly this process.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) -> io::Result<()> {
+        let none = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: the descriptor is open while `self` lives; a null siginfo means "as kill does".
+        let result = unsafe {
+            libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), signal as i32, none, 0)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The inode, unique for a boot where the kernel has the pidfs (6.9 and later).
+    pub fn inode(&self) -> Option<u64> {
+        let stat = nix::sys::stat::fstat(&self.0).ok()?;
+        // Before the pidfs all pidfds share one anonymous inode on device 0:1x of mode 0.
+        (stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_ino > 1).then_some(stat.st_ino)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Pidfd {
+    /// There is none here.
+    pub fn open(_pid: u32) -> io::Result<Self> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// There is none here.
+    pub fn signal(&self, _signal: nix::sys::signal::Signal) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    /// There is none here.
+    pub fn inode(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl std::os::fd::AsFd for Pidfd {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Forks and runs `child` in the new process, which ends with the code it returns.
+///
+/// Only for processes with a single thread: keepers and misbehaving agents.
+pub fn fork_into(child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    // SAFETY: callers have one thread, so no lock can be held by a thread that does not exist in
+    // the child.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { child } => Ok(child),
+        ForkResult::Child => {
+            let code = child();
+            leave(code)
+        }
+    }
+}
+
+/// Ends this process at once, without the exit handlers of the process it was forked from.
+pub fn leave(code: i32) -> ! {
+    // SAFETY: _exit never returns and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Replaces this process by a program; returns only with the error.
+pub fn execute(program: &OsStr, args: &[CString], env: &[CString]) -> io::Error {
+    let Ok(program) = CString::new(program.as_bytes()) else {
+        return io::Error::from_raw_os_error(libc::EINVAL);
+    };
+    let result: nix::Result<Infallible> = nix::unistd::execve(&program, args, env);
+    match result {
+        Ok(never) => match never {},
+        Err(errno) => io::Error::from_raw_os_error(errno as i32),
+    }
+}
+
+/// Every signal back to its default and none blocked, as a program expects at its start.
+pub fn reset_signals() {
+    for signal in nix::sys::signal::Signal::iterator() {
+        // SAFETY: setting a default disposition installs no code; KILL and STOP are refused.
+        unsafe { libc::signal(signal as i32, libc::SIG_DFL) };
+    }
+    let none = nix::sys::signal::SigSet::empty();
+    // An error is impossible with a valid set, and nothing could be done about it here.
+    none.thread_set_mask().ok();
+}
+
+/// Lowers the priority of this process for the processor and, where it exists, for the disk.
+pub fn lower_priority(nice: i32) {
+    // SAFETY: plain integers; failure leaves the priority as it is.
+    unsafe { libc::nice(nice) };
+    #[cfg(target_os = "linux")]
+    {
+        const WHO_PROCESS: libc::c_int = 1;
+        const BEST_EFFORT_LOWEST: libc::c_int = (2 << 13) | 7;
+        // SAFETY: plain integers; failure leaves the priority as it is.
+        unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_LOWEST) };
+    }
+}
+
+/// Marks every descriptor above standard error to be closed when a program is executed.
+#[cfg(target_os = "linux")]
+pub fn close_others_on_exec() {
+    // SAFETY: plain integers; descriptors stay open until the exec.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    }
+}
+
+/// Marks every descriptor above standard error to be closed when a program is executed.
+#[cfg(not(target_os = "linux"))]
+pub fn close_others_on_exec() {
+    for fd in 3..256 {
+        // SAFETY: setting a flag on a descriptor that may not exist is harmless.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+/// Takes ownership of a standard descriptor that was given to this process for that purpose.
+pub fn take_standard_input() -> io::Result<OwnedFd> {
+    // SAFETY: descriptor 0 is open in a keeper (its parent passed the control socket there);
+    // duplicating it gives a descriptor of our own.
+    let fd = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 10) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just returned to us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// As [`fork_into`], with the child as the first process of a new PID namespace.
+///
+/// With `own_users` a user namespace is created too, which needs no privilege.
+#[cfg(target_os = "linux")]
+pub fn fork_into_namespace(own_users: bool, child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    let users = if own_users { libc::CLONE_NEWUSER } else { 0 };
+    let flags = libc::c_long::from(libc::CLONE_NEWPID | users | libc::SIGCHLD);
+    // SAFETY: without a stack and without shared memory this is fork(2); callers have one thread.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
+    match i32::try_from(pid) {
+        Ok(0) => {
+            let code = child();
+            leave(code)
+        }
+        Ok(pid) if pid > 0 => Ok(Pid::from_raw(pid)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Bytes in one page of memory.
+pub fn page_size() -> u64 {
+    // SAFETY: takes an integer, returns an integer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
+/// Sets what happens on a signal to "ignored" or "default".
+pub fn set_handler(signal: nix::sys::signal::Signal, handler: nix::sys::signal::SigHandler) {
+    // SAFETY: callers pass dispositions without code of their own.
+    unsafe { nix::sys::signal::signal(signal, handler) }.ok();
+}

@@ -1,0 +1,495 @@
+//! One session while it lives: one loop over the keeper, the output, the timers and the wish to
+//! stop. Decisions are the machine's; this file does what it says.
+
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::agent::{AgentResult, Decoder, Exit};
+use super::beat::Pulse;
+use super::conversation::{Conversation, Notice, Tail};
+use super::keeper::launch::Keeper;
+use super::keeper::protocol::{FromKeeper, Order, OwnReason, StartFailure, StartStep, ToKeeper};
+use super::machine::{Cause, Effect, End, Input, State, step};
+use super::stop::{StopSignal, StopState};
+use super::supervisor::{SupervisorSettings, cancelled};
+use super::{Ledger, SessionSpec, children, orphans};
+use crate::event::{Event, Sink};
+use crate::model::FailureKind;
+
+/// Pipes that somebody holds open delay an end by no more than this.
+const DRAIN_WITHIN: Duration = Duration::from_secs(1);
+/// What a keeper may take beyond the grace: its own bound of ten seconds and some air.
+const CERTIFICATE_WITHIN: Duration = Duration::from_secs(12);
+/// Our own sweep after a lost keeper.
+const CATCH_WITHIN: Duration = Duration::from_secs(10);
+/// Repeated content is told no more often than this.
+const CONTENT_EVERY: Duration = Duration::from_secs(1);
+
+/// All that is known at the end.
+#[derive(Debug)]
+pub struct Finished {
+    /// The machine's view.
+    pub end: End,
+    /// The agent's process.
+    pub exit: Option<Exit>,
+    /// The agent's result line.
+    pub result: Option<AgentResult>,
+    /// Lines that were JSON.
+    pub json_lines: u64,
+    /// Last error named in the stream.
+    pub last_error: Option<String>,
+    /// End of its standard error.
+    pub stderr_tail: String,
+    /// From spawn to certificate.
+    pub duration: Duration,
+    /// Files read.
+    pub reads: u32,
+    /// Processes that a sweep ended.
+    pub swept: u32,
+    /// Processes left alive.
+    pub survivors: u32,
+    /// What cannot be killed.
+    pub detail: String,
+}
+
+/// The loop's own state.
+pub struct Live<'a> {
+    spec: &'a SessionSpec,
+    events: &'a dyn Sink,
+    ledger: &'a dyn Ledger,
+    settings: &'a SupervisorSettings,
+    state: State,
+    conversation: Conversation,
+    stderr: Tail,
+    pulse: Pulse,
+    started: Instant,
+    /// When the machine gets an input by itself.
+    init_at: Option<Instant>,
+    hard_at: Instant,
+    drain_at: Option<Instant>,
+    give_up_at: Option<Instant>,
+    told_content: Option<Instant>,
+    pending: Vec<Effect>,
+    exit: Option<Exit>,
+    swept: u32,
+    survivors: u32,
+    detail: String,
+}
+
+/// What the loop waits for.
+enum Turn {
+    Keeper(Option<FromKeeper>),
+    Output(std::io::Result<usize>),
+    Errors(std::io::Result<usize>),
+    Check,
+    Liveness,
+    Beat,
+    Alarm,
+    Stop(StopState),
+}
+
+impl<'a> Live<'a> {
+    /// Before the word.
+    pub fn new(
+        spec: &'a SessionSpec,
+        decoder: Box<dyn Decoder>,
+        events: &'a dyn Sink,
+        ledger: &'a dyn Ledger,
+        settings: &'a SupervisorSettings,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            spec,
+            events,
+            ledger,
+            settings,
+            state: State::Prepared,
+            conversation: Conversation::new(decoder, spec.limits.max_line, now),
+            stderr: Tail::default(),
+            pulse: Pulse::new(now),
+            started: now,
+            init_at: None,
+            hard_at: now + spec.limits.hard,
+            drain_at: None,
+            give_up_at: None,
+            told_content: None,
+            pending: Vec::new(),
+            exit: None,
+            swept: 0,
+            survivors: 0,
+            detail: String::new(),
+        }
+    }
+
+    /// Gives the word and stays until the end.
+    pub async fn run(
+        mut self,
+        keeper: &mut Keeper,
+        order: Order,
+        mut stop: StopSignal,
+    ) -> Finished {
+        self.input(Input::RowCommitted);
+        self.pending.clear();
+        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
+        let mut timers = Timers::new(self.spec.limits.liveness, self.settings);
+        let mut known = StopState::default();
+        let (mut out, mut err) = (vec![0; 64 * 1024], vec![0; 8 * 1024]);
+        let (mut out_open, mut err_open) = (true, true);
+        while !matches!(self.state, State::Ended(_)) {
+            let turn = tokio::select! {
+                message = keeper.from.next() => Turn::Keeper(message),
+                read = keeper.stdout.read(&mut out), if out_open => Turn::Output(read),
+                read = keeper.stderr.read(&mut err), if err_open => Turn::Errors(read),
+                _ = timers.check.tick() => Turn::Check,
+                _ = timers.liveness.tick() => Turn::Liveness,
+                _ = timers.beat.tick() => Turn::Beat,
+                () = tokio::time::sleep_until(self.next_alarm()) => Turn::Alarm,
+                state = stop.changed(known) => Turn::Stop(state),
+            };
+            match turn {
+                Turn::Keeper(message) => self.on_keeper(message, keeper, &mut timers).await,
+                Turn::Output(Ok(read)) if read > 0 => self.on_output(&out[..read]),
+                Turn::Output(_) => out_open = false,
+                Turn::Errors(Ok(read)) if read > 0 => self.stderr.push(&err[..read]),
+                Turn::Errors(_) => err_open = false,
+                Turn::Check => self.on_check(keeper),
+                Turn::Liveness => self.on_liveness(),
+                Turn::Beat => keeper.to.send(&ToKeeper::Beat(self.pulse.next_beat())).await,
+                Turn::Alarm => self.on_alarm(keeper),
+                Turn::Stop(state) => {
+                    known = state;
+                    self.on_stop(state);
+                }
+            }
+            self.perform(keeper).await;
+        }
+        let duration = self.started.elapsed();
+        self.drain(keeper, out_open, err_open).await;
+        self.finish(duration)
+    }
+
+    fn input(&mut self, input: Input) {
+        match step(self.state, input) {
+            Ok((state, effects)) => {
+                self.state = state;
+                self.pending.extend(effects);
+            }
+            // Nothing is started or ended on a step that cannot be; the limits hold anyway.
+            Err(illegal) => tracing::error!(session = %self.spec.session, %illegal, "ignored"),
+        }
+    }
+
+    async fn perform(&mut self, keeper: &mut Keeper) {
+        for effect in std::mem::take(&mut self.pending) {
+            match effect {
+                Effect::SendStop => {
+                    self.give_up_in(self.spec.limits.grace + CERTIFICATE_WITHIN);
+                    keeper.to.send(&ToKeeper::Stop).await;
+                }
+                Effect::SendKill => {
+                    self.give_up_in(CERTIFICATE_WITHIN);
+                    keeper.to.send(&ToKeeper::Kill).await;
+                }
+                Effect::AnnounceStop(cause) => {
+                    self.give_up_in(self.spec.limits.grace + CERTIFICATE_WITHIN);
+                    self.events.emit(Event::SessionStopping {
+                        session: self.spec.session,
+                        reason: cause.name(),
+                    });
+                }
+                Effect::StartDrain => {
+                    self.drain_at = Some(Instant::now() + self.spec.limits.drain);
+                }
+                Effect::CatchEscapees => self.catch(keeper).await,
+                // The supervisor opens and closes rows.
+                Effect::SendGo | Effect::CloseRow | Effect::KeepRow => {}
+            }
+        }
+    }
+
+    fn give_up_in(&mut self, time: Duration) {
+        self.give_up_at = Some(Instant::now() + time);
+    }
+
+    fn next_alarm(&self) -> Instant {
+        let stopping = self.give_up_at.is_some();
+        [self.init_at, self.drain_at, self.give_up_at, (!stopping).then_some(self.hard_at)]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.hard_at)
+    }
+
+    fn on_alarm(&mut self, keeper: &mut Keeper) {
+        let now = Instant::now();
+        let due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
+        if due(self.give_up_at) {
+            // The keeper neither certified nor raised its alarm: it is stopped or stuck itself.
+            self.give_up_at = None;
+            keeper.process.kill();
+            return;
+        }
+        if due(self.init_at) {
+            self.init_at = None;
+            self.input(Input::Stop(Cause::InitTimeout));
+        }
+        if due(self.drain_at) {
+            self.drain_at = None;
+            self.input(Input::Stop(Cause::FinishedNotExiting));
+        }
+        if now >= self.hard_at && self.give_up_at.is_none() {
+            // The keeper holds this limit too; whoever is first.
+            self.give_up_in(self.spec.limits.grace + CERTIFICATE_WITHIN);
+            self.input(Input::Stop(Cause::HardLimit));
+        }
+    }
+
+    fn on_stop(&mut self, state: StopState) {
+        let Some(reason) = state.reason else { return };
+        let cause = cancelled(reason.kind());
+        self.input(if state.immediate { Input::Kill(cause) } else { Input::Stop(cause) });
+    }
+
+    async fn on_keeper(
+        &mut self,
+        message: Option<FromKeeper>,
+        keeper: &mut Keeper,
+        timers: &mut Timers,
+    ) {
+        match message {
+            None => self.input(Input::KeeperGone),
+            Some(FromKeeper::Ready { .. }) => {}
+            Some(FromKeeper::Started { pid }) => self.on_started(pid, keeper, timers).await,
+            Some(FromKeeper::NotStarted(failure)) => {
+                self.stderr.push(describe(failure).as_bytes());
+                self.input(Input::NotStarted(kind_of(failure)));
+            }
+            Some(FromKeeper::Exited(ending)) => {
+                self.exit = Some(ending.into());
+                self.init_at = None;
+                self.drain_at = None;
+                self.give_up_in(CERTIFICATE_WITHIN);
+                self.input(Input::Exited);
+            }
+            Some(FromKeeper::Stopping(reason)) => self.input(Input::KeeperStops(match reason {
+                OwnReason::Deadline => Cause::HardLimit,
+                OwnReason::LeaseMissed => cancelled(FailureKind::LeaseLost),
+                OwnReason::Signalled => cancelled(FailureKind::Operator),
+            })),
+            Some(FromKeeper::Swept { killed }) => {
+                self.swept += killed;
+                self.input(Input::Swept);
+            }
+            Some(FromKeeper::Unkillable { left, detail }) => {
+                self.survivors = left;
+                self.detail = detail;
+                self.input(Input::Unkillable);
+            }
+            Some(FromKeeper::Beat(number)) => self.pulse.answered(number),
+        }
+    }
+
+    async fn on_started(&mut self, pid: u32, keeper: &Keeper, timers: &mut Timers) {
+        self.started = Instant::now();
+        self.hard_at = self.started + self.spec.limits.hard;
+        self.init_at = Some(self.started + self.spec.limits.init);
+        self.conversation.last_progress = self.started;
+        self.conversation.last_output = self.started;
+        self.pulse.watch(keeper, pid, self.started);
+        timers.restart();
+        self.events.emit(Event::SessionSpawned { session: self.spec.session, pid });
+        self.input(Input::Started);
+        if let Err(error) = self.ledger.spawned(self.spec.session, pid).await {
+            // Only for people who look; the row that counts is already committed.
+            tracing::warn!(session = %self.spec.session, %error, "the agent's number is not stored");
+        }
+    }
+
+    fn on_output(&mut self, bytes: &[u8]) {
+        let notices = self.conversation.feed(bytes, Instant::now());
+        for notice in notices {
+            self.on_notice(notice);
+        }
+        let too_many = self.spec.limits.max_reads;
+        if too_many.is_some_and(|max| self.conversation.reads() > max) {
+            self.input(Input::Stop(Cause::TooManyReads));
+        }
+    }
+
+    fn on_notice(&mut self, notice: Notice) {
+        let session = self.spec.session;
+        match notice {
+            Notice::FirstLine => {
+                self.init_at = None;
+                self.input(Input::Initialised);
+            }
+            Notice::Initialised { model, version } => {
+                self.events.emit(Event::SessionInitialised { session, model, version });
+            }
+            Notice::Progress(what) => {
+                let now = Instant::now();
+                let recent = self.told_content.is_some_and(|at| now < at + CONTENT_EVERY);
+                if what == "content" && recent {
+                    return;
+                }
+                self.told_content = Some(now);
+                self.events.emit(Event::SessionProgressed { session, what: what.to_owned() });
+            }
+            Notice::Retrying { attempt, delay_ms, status } => {
+                self.events.emit(Event::SessionRetrying { session, attempt, delay_ms, status });
+            }
+            Notice::Result => self.input(Input::ResultSeen),
+            // Nothing it could still say is worth the grace.
+            Notice::Flood => self.input(Input::Kill(Cause::OutputFlood)),
+        }
+    }
+
+    fn on_check(&mut self, keeper: &Keeper) {
+        let Some(sample) = self.pulse.measure() else { return };
+        if sample.keeper_stopped {
+            keeper.process.wake();
+            self.input(Input::Kill(Cause::KeeperLost));
+        }
+        if !matches!(self.state, State::Starting | State::Running | State::Draining) {
+            return;
+        }
+        let limits = &self.spec.limits;
+        if sample.processes > limits.max_processes {
+            self.input(Input::Kill(Cause::TooManyProcesses));
+        } else if sample.rss_kib > limits.max_memory / 1024 {
+            self.input(Input::Kill(Cause::TooMuchMemory));
+        }
+    }
+
+    fn on_liveness(&mut self) {
+        let left = self.hard_at.saturating_duration_since(Instant::now());
+        let stall = self.spec.limits.stall;
+        let Some((liveness, hung)) = self.pulse.liveness(&self.conversation, stall, left) else {
+            return;
+        };
+        self.events.emit(Event::SessionLiveness { session: self.spec.session, liveness });
+        if hung && matches!(self.state, State::Running) {
+            self.input(Input::Stop(Cause::Stalled));
+        }
+    }
+
+    /// The keeper is gone: what it kept has fallen to us, or is found by its marks.
+    async fn catch(&mut self, keeper: &mut Keeper) {
+        keeper.process.kill();
+        tokio::time::timeout(CATCH_WITHIN, keeper.process.wait()).await.ok();
+        if let Some(group) = &keeper.cgroup {
+            super::keeper::kill_group(group);
+        }
+        let caught = children::catch_escapees(CATCH_WITHIN).await;
+        let marked = orphans::end_marked(&[self.spec.session], CATCH_WITHIN).await;
+        self.swept += caught.killed + marked.killed;
+        self.survivors = caught.left + marked.left;
+        if self.survivors == 0 {
+            self.input(Input::Caught);
+        } else {
+            self.detail = format!("{} processes outlived their keeper", self.survivors);
+            self.input(Input::NotCaught);
+        }
+    }
+
+    /// What is still in the pipes. Nobody of the tree is left to write, but a stranger may hold
+    /// the other end.
+    async fn drain(&mut self, keeper: &mut Keeper, out_open: bool, err_open: bool) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let both = async {
+            tokio::join!(
+                read_rest(&mut keeper.stdout, &mut out, self.spec.limits.max_line, out_open),
+                read_rest(&mut keeper.stderr, &mut err, 64 * 1024, err_open),
+            )
+        };
+        tokio::time::timeout(DRAIN_WITHIN, both).await.ok();
+        let now = Instant::now();
+        let mut notices = self.conversation.feed(&out, now);
+        notices.extend(self.conversation.finish(now));
+        for notice in notices {
+            // The machine has ended; only the facts for people are told.
+            if !matches!(notice, Notice::FirstLine | Notice::Result | Notice::Flood) {
+                self.on_notice(notice);
+            }
+        }
+        self.stderr.push(&err);
+    }
+
+    fn finish(self, duration: Duration) -> Finished {
+        let end = match self.state {
+            State::Ended(end) => end,
+            _ => End::Unkillable,
+        };
+        Finished {
+            end,
+            exit: self.exit,
+            json_lines: self.conversation.json_lines,
+            last_error: self.conversation.last_error(),
+            reads: self.conversation.reads(),
+            result: self.conversation.result,
+            stderr_tail: self.stderr.text(),
+            duration,
+            swept: self.swept,
+            survivors: self.survivors,
+            detail: self.detail,
+        }
+    }
+}
+
+async fn read_rest(
+    from: &mut (impl tokio::io::AsyncRead + Unpin),
+    into: &mut Vec<u8>,
+    at_most: usize,
+    open: bool,
+) {
+    let mut chunk = vec![0; 16 * 1024];
+    while open && into.len() < at_most {
+        match from.read(&mut chunk).await {
+            Ok(read) if read > 0 => into.extend_from_slice(&chunk[..read]),
+            _ => return,
+        }
+    }
+}
+
+struct Timers {
+    check: Interval,
+    liveness: Interval,
+    beat: Interval,
+}
+
+impl Timers {
+    fn new(liveness: Duration, settings: &SupervisorSettings) -> Self {
+        let every = |period: Duration| {
+            let period = period.max(Duration::from_millis(5));
+            let mut interval = tokio::time::interval_at(Instant::now() + period, period);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval
+        };
+        Self {
+            check: every(settings.check_every),
+            liveness: every(liveness),
+            beat: every(settings.lease / 6),
+        }
+    }
+
+    /// Signs of life count from the spawn.
+    fn restart(&mut self) {
+        self.liveness.reset();
+        self.check.reset();
+    }
+}
+
+fn kind_of(failure: StartFailure) -> FailureKind {
+    match (failure.step, failure.errno) {
+        (StartStep::Program, libc::ENOENT | libc::ENOTDIR) => FailureKind::NotFound,
+        (StartStep::Program, libc::EACCES | libc::EPERM) => FailureKind::NotExecutable,
+        _ => FailureKind::ExecFailed,
+    }
+}
+
+fn describe(failure: StartFailure) -> String {
+    let error = std::io::Error::from_raw_os_error(failure.errno);
+    format!("{:?}: {error}", failure.step)
+}

@@ -1,0 +1,242 @@
+//! Rows of an earlier life: whose tree is verified gone, or made so, before anything new starts.
+//!
+//! A row is resolved in this order: another boot (nothing can be left); a keeper whose heartbeat is
+//! alive (not an orphan); the keeper itself, if it is verifiably the same process; the control group
+//! on record; then every process that carries one of the session's two marks, until two scans in a
+//! row find none. Nothing is ever ended by its name or by a bare number.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::keeper::launch::owner_is_alive;
+use super::keeper::system::Pidfd;
+use super::{Ledger, LedgerError, LedgerRow, children, keeper, mark, process, supervisor};
+use crate::event::{Event, Sink};
+use crate::model::{Outcome, SessionId, Usage};
+
+/// Scans in a row that must find nothing.
+const CLEAN_SCANS: u32 = 2;
+
+/// What was done for one or several sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ended {
+    /// Processes ended.
+    pub killed: u32,
+    /// Processes that are still there.
+    pub left: u32,
+}
+
+/// What became of the open rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Resolved {
+    /// Closed: verified empty.
+    pub closed: Vec<SessionId>,
+    /// Left open: something of them cannot be killed.
+    pub stuck: Vec<SessionId>,
+    /// Left alone: their heartbeat is alive.
+    pub alive: Vec<SessionId>,
+}
+
+/// Resolves every open row that this process does not supervise itself.
+///
+/// Bounded by `within` for all rows together; what is not resolved by then stays open and counts as
+/// live.
+pub async fn resolve(
+    ledger: &dyn Ledger,
+    events: &dyn Sink,
+    supervised: &HashSet<SessionId>,
+    within: Duration,
+) -> Result<Resolved, LedgerError> {
+    let until = Instant::now() + within;
+    let mut resolved = Resolved::default();
+    let mut orphaned = Vec::new();
+    let boot = process::boot_id();
+    for row in ledger.open_rows().await? {
+        if supervised.contains(&row.session) {
+            continue;
+        }
+        if row.keeper.boot_id == boot && is_supervised_elsewhere(&row) {
+            resolved.alive.push(row.session);
+        } else {
+            orphaned.push(row);
+        }
+    }
+    if orphaned.is_empty() {
+        // Also without rows: whatever fell to us is nobody's.
+        children::catch_escapees(within).await;
+        return Ok(resolved);
+    }
+    let killed = end_all(&orphaned, &boot, until).await;
+    for (row, ended) in orphaned.into_iter().zip(killed) {
+        conclude(ledger, events, row, ended, &mut resolved).await?;
+    }
+    Ok(resolved)
+}
+
+fn is_supervised_elsewhere(row: &LedgerRow) -> bool {
+    process::is_same(&row.keeper) && owner_is_alive(row.keeper.pid)
+}
+
+/// Ends the trees of these rows, all at once; what was done for each.
+async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
+    let of_this_boot = |row: &&LedgerRow| row.keeper.boot_id == boot;
+    for row in rows.iter().filter(of_this_boot) {
+        ask_keeper(row);
+    }
+    for row in rows.iter().filter(of_this_boot) {
+        await_keeper(row, until).await;
+        if let Some(group) = &row.cgroup {
+            keeper::kill_group(group);
+            // Refused as long as it has members; the scans below decide whether the row closes.
+            std::fs::remove_dir(group).ok();
+        }
+    }
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(200));
+    children::catch_escapees(left).await;
+    let sessions: Vec<SessionId> =
+        rows.iter().filter(of_this_boot).map(|row| row.session).collect();
+    let mut scan = MarkedScan::new(&sessions);
+    scan.run(left).await;
+    rows.iter().map(|row| scan.ended(row.session)).collect()
+}
+
+/// A keeper that is verifiably ours sweeps by itself: wakes it, should somebody have stopped it.
+fn ask_keeper(row: &LedgerRow) {
+    if let Some(pidfd) = process::open_verified(&row.keeper) {
+        // Its heartbeat is gone, so it has already begun; the signals only make sure of it.
+        pidfd.signal(Signal::SIGTERM).ok();
+        pidfd.signal(Signal::SIGCONT).ok();
+    }
+}
+
+async fn await_keeper(row: &LedgerRow, until: Instant) {
+    // Half of the time is for the keepers, so that the scans get their share.
+    let half = Instant::now() + until.saturating_duration_since(Instant::now()) / 2;
+    while process::is_same(&row.keeper) {
+        if Instant::now() >= half {
+            if let Some(pidfd) = process::open_verified(&row.keeper) {
+                pidfd.signal(Signal::SIGKILL).ok();
+            }
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn conclude(
+    ledger: &dyn Ledger,
+    events: &dyn Sink,
+    row: LedgerRow,
+    ended: Ended,
+    resolved: &mut Resolved,
+) -> Result<(), LedgerError> {
+    let session = row.session;
+    if ended.left > 0 || process::is_same(&row.keeper) {
+        let detail = format!("{} processes of an earlier life", ended.left.max(1));
+        events.emit(Event::Unkillable { session, detail });
+        resolved.stuck.push(session);
+        return Ok(());
+    }
+    supervisor::remove_folder(&row.scratch).await;
+    ledger.close(session, Outcome::Orphaned, Usage::default(), 0).await?;
+    events.emit(Event::OrphanResolved { session, killed: ended.killed });
+    resolved.closed.push(session);
+    Ok(())
+}
+
+/// Ends every process that carries a mark of these sessions, until two scans find none.
+pub async fn end_marked(sessions: &[SessionId], within: Duration) -> Ended {
+    let mut scan = MarkedScan::new(sessions);
+    scan.run(within).await;
+    sessions.iter().map(|session| scan.ended(*session)).fold(Ended::default(), |all, one| Ended {
+        killed: all.killed + one.killed,
+        left: all.left + one.left,
+    })
+}
+
+/// Repeated scans for the marks of some sessions.
+struct MarkedScan<'a> {
+    sessions: &'a [SessionId],
+    ended: Vec<Ended>,
+    signalled: HashSet<(u32, u64)>,
+}
+
+impl<'a> MarkedScan<'a> {
+    fn new(sessions: &'a [SessionId]) -> Self {
+        Self { sessions, ended: vec![Ended::default(); sessions.len()], signalled: HashSet::new() }
+    }
+
+    fn ended(&self, session: SessionId) -> Ended {
+        let index = self.sessions.iter().position(|one| *one == session);
+        index.map_or_else(Ended::default, |index| self.ended[index])
+    }
+
+    async fn run(&mut self, within: Duration) {
+        if self.sessions.is_empty() {
+            return;
+        }
+        let until = Instant::now() + within;
+        let mut clean = 0;
+        while clean < CLEAN_SCANS {
+            let found = self.scan_once();
+            clean = if found == 0 { clean + 1 } else { 0 };
+            if Instant::now() >= until {
+                return;
+            }
+            if found > 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+    }
+
+    /// One pass over all processes; how many carried a mark.
+    fn scan_once(&mut self) -> u32 {
+        let own = std::process::id();
+        let mut found = 0;
+        for ended in &mut self.ended {
+            ended.left = 0;
+        }
+        for pid in process::all().into_iter().filter(|pid| *pid != own) {
+            let Some(index) = self.carries_mark(pid) else { continue };
+            found += 1;
+            self.ended[index].left += 1;
+            self.end(pid, index);
+        }
+        found
+    }
+
+    /// Which session's mark a living process carries.
+    fn carries_mark(&self, pid: u32) -> Option<usize> {
+        let limit = process::realtime_limit(pid);
+        let by_limit = limit.and_then(|values| {
+            self.sessions.iter().position(|session| mark::is_in_limit(values, *session))
+        });
+        let found = by_limit.or_else(|| {
+            let environment = process::environment(pid)?;
+            self.sessions.iter().position(|session| mark::is_in_environment(&environment, *session))
+        })?;
+        process::stat(pid).is_some_and(|stat| !stat.is_dead()).then_some(found)
+    }
+
+    /// Opens a handle, looks at the mark again through the number, and only then signals through
+    /// the handle: if the number had changed hands in between, the mark would be gone.
+    fn end(&mut self, pid: u32, index: usize) {
+        let Ok(pidfd) = Pidfd::open(pid) else { return };
+        if self.carries_mark(pid) != Some(index) {
+            return;
+        }
+        let Some(stat) = process::stat(pid) else { return };
+        if pidfd.signal(Signal::SIGKILL).is_ok() && self.signalled.insert((pid, stat.start_time)) {
+            self.ended[index].killed += 1;
+        }
+    }
+}
+
+/// Asks the keeper of a row to end its session; false if it is not alive any more.
+///
+/// For another process than the one that supervises it, such as `heartbeat kill`.
+pub fn request_end(row: &LedgerRow) -> bool {
+    process::open_verified(&row.keeper).is_some_and(|pidfd| pidfd.signal(Signal::SIGTERM).is_ok())
+}

@@ -1,0 +1,211 @@
+//! What `/proc` says about a process: its identity, its place in the tree, what it used.
+//!
+//! A process is never known by its number alone. [`identity`] joins the number with the start
+//! time, the boot and, where the kernel has it, the inode of the pidfd; [`is_same`] compares all of
+//! them. On systems without `/proc` every reading is absent, and callers treat that as "unknown".
+
+use std::fs;
+use std::path::Path;
+
+use super::ProcessIdentity;
+use super::keeper::system::Pidfd;
+
+/// One line of `/proc/PID/stat`, as far as it is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Process id.
+    pub pid: u32,
+    /// State letter: R, S, D, T, t, Z, …
+    pub state: char,
+    /// Parent.
+    pub parent: u32,
+    /// Clock ticks used by itself.
+    pub own_ticks: u64,
+    /// Clock ticks used by children it has waited for.
+    pub waited_ticks: u64,
+    /// Clock ticks since boot at its start.
+    pub start_time: u64,
+    /// Resident pages.
+    pub resident_pages: u64,
+}
+
+impl Stat {
+    /// Is it dead and only waiting to be collected?
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    /// Is it stopped?
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+}
+
+/// Reads `/proc/PID/stat`; none if there is no such process.
+pub fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Parses one stat line. The name in brackets may hold anything, so fields count from the last
+/// bracket.
+pub fn parse_stat(line: &[u8]) -> Option<Stat> {
+    let text = String::from_utf8_lossy(line);
+    let pid = text.split_once(' ')?.0.parse().ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+    Some(Stat {
+        pid,
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        own_ticks: number(11)? + number(12)?,
+        waited_ticks: number(13)? + number(14)?,
+        start_time: number(19)?,
+        resident_pages: number(21)?,
+    })
+}
+
+/// The id of this boot, or an empty text where there is none.
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// The identity of a living process.
+pub fn identity(pid: u32) -> Option<ProcessIdentity> {
+    let pidfd_inode = Pidfd::open(pid).ok().and_then(|pidfd| pidfd.inode());
+    let stat = stat(pid)?;
+    Some(ProcessIdentity { pid, start_time: stat.start_time, pidfd_inode, boot_id: boot_id() })
+}
+
+/// Opens a handle on exactly that process; none if it is gone, however its number is used now.
+///
+/// The handle is opened first and the identity compared afterwards: if it matches then, the handle
+/// is on the right process for ever.
+pub fn open_verified(identity: &ProcessIdentity) -> Option<Pidfd> {
+    if identity.boot_id != boot_id() {
+        return None;
+    }
+    let pidfd = Pidfd::open(identity.pid).ok()?;
+    let same_inode = match (identity.pidfd_inode, pidfd.inode()) {
+        (Some(before), Some(now)) => before == now,
+        _ => true,
+    };
+    let found = stat(identity.pid)?;
+    let same = same_inode && found.start_time == identity.start_time && !found.is_dead();
+    same.then_some(pidfd)
+}
+
+/// Is exactly that process alive?
+pub fn is_same(identity: &ProcessIdentity) -> bool {
+    open_verified(identity).is_some()
+}
+
+/// Every process id on the machine (in our namespace).
+pub fn all() -> Vec<u32> {
+    numbers_in(Path::new("/proc"))
+}
+
+/// Direct children of a process, over all of its threads. None where the kernel does not list them.
+pub fn children(pid: u32) -> Option<Vec<u32>> {
+    let tasks = format!("/proc/{pid}/task");
+    let mut found = Vec::new();
+    for thread in numbers_in(Path::new(&tasks)) {
+        match fs::read_to_string(format!("{tasks}/{thread}/children")) {
+            Ok(list) => {
+                found.extend(list.split_ascii_whitespace().filter_map(|n| n.parse::<u32>().ok()));
+            }
+            // The thread ended meanwhile; the process itself decides whether the list exists.
+            Err(_) if stat(pid).is_none() => return Some(found),
+            Err(_) if !Path::new("/proc/thread-self/children").exists() => {
+                return Some(children_by_parent(pid));
+            }
+            Err(_) => {}
+        }
+    }
+    Some(found)
+}
+
+fn children_by_parent(pid: u32) -> Vec<u32> {
+    all().into_iter().filter(|child| stat(*child).is_some_and(|s| s.parent == pid)).collect()
+}
+
+fn numbers_in(folder: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Everything below a process, itself excluded, dead ones included.
+pub fn descendants(root: u32) -> Vec<Stat> {
+    let mut found = Vec::new();
+    let mut pending = children(root).unwrap_or_default();
+    while let Some(pid) = pending.pop() {
+        let Some(stat) = stat(pid) else { continue };
+        found.push(stat);
+        pending.extend(children(pid).unwrap_or_default());
+    }
+    found
+}
+
+/// The environment a process was started with; none if it may not be read.
+pub fn environment(pid: u32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ")).ok()
+}
+
+/// Both values of the limit that carries the session's mark, see [`super::mark`].
+pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("Max realtime timeout"))?;
+    let mut values = line.split_ascii_whitespace().skip(3);
+    Some((values.next()?.parse().ok()?, values.next()?.parse().ok()?))
+}
+
+/// Where a process is in the kernel, for the report on something that cannot be killed.
+pub fn waits_in(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default()
+}
+
+/// The command line of a process.
+pub fn command_line(pid: u32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    bytes
+        .split(|byte| *byte == 0)
+        .filter(|part| !part.is_empty())
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let line =
+            b"42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 1 0 555 1000 77 0";
+        let stat = parse_stat(line).unwrap();
+        assert_eq!((stat.pid, stat.state, stat.parent), (42, 'S', 7));
+        assert_eq!((stat.own_ticks, stat.waited_ticks), (33, 77));
+        assert_eq!((stat.start_time, stat.resident_pages), (555, 77));
+    }
+
+    #[test]
+    fn garbage_is_no_process() {
+        for line in [&b""[..], b"x", b"1 (a", b"1 (a) S", b"1 (a) S 1 2 3"] {
+            assert_eq!(parse_stat(line), None);
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_is_itself_and_not_another() {
+        let me = identity(std::process::id()).unwrap();
+        assert!(is_same(&me));
+        assert!(!is_same(&ProcessIdentity { start_time: me.start_time + 1, ..me.clone() }));
+        assert!(!is_same(&ProcessIdentity { boot_id: "other".to_owned(), ..me.clone() }));
+        if let Some(inode) = me.pidfd_inode {
+            assert!(!is_same(&ProcessIdentity { pidfd_inode: Some(inode + 1), ..me }));
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The supervisor: prepares a keeper, commits the row, gives the word, and sees the session through
+//! to its certificate.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::agent::{Agent, Exit, Transcript};
+use super::keeper::launch::{self, Keeper};
+use super::keeper::protocol::Order;
+use super::live::{Finished, Live};
+use super::machine::{Cause, End};
+use super::stop::StopSignal;
+use super::{Ledger, LedgerError, LedgerRow, SessionEnd, SessionSpec, environment, mark};
+use crate::clock::Clock;
+use crate::config::Containment;
+use crate::event::{Event, Sink};
+use crate::model::{FailureKind, Outcome, SessionId, Usage};
+
+/// What holds for every session.
+#[derive(Debug, Clone)]
+pub struct SupervisorSettings {
+    /// The binary that is started as keeper; usually this one.
+    pub keeper_program: PathBuf,
+    /// How strongly agents are contained.
+    pub containment: Containment,
+    /// Live sessions over all processes that share the ledger.
+    pub max_live: u32,
+    /// Longest silence of heartbeat before a keeper ends its session.
+    pub lease: Duration,
+    /// Between two checks of the caps.
+    pub check_every: Duration,
+}
+
+impl SupervisorSettings {
+    /// The usual times.
+    pub fn new(keeper_program: PathBuf, containment: Containment, max_live: u32) -> Self {
+        Self {
+            keeper_program,
+            containment,
+            max_live,
+            lease: Duration::from_secs(30),
+            check_every: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Runs sessions. One per process; sessions run concurrently on it.
+pub struct Supervisor {
+    settings: SupervisorSettings,
+    ledger: Arc<dyn Ledger>,
+    events: Arc<dyn Sink>,
+    clock: Clock,
+    live: Mutex<HashSet<SessionId>>,
+}
+
+/// Takes a session out of the live set, however its future ends.
+struct LiveEntry<'a>(&'a Supervisor, SessionId);
+
+impl Drop for LiveEntry<'_> {
+    fn drop(&mut self) {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+    }
+}
+
+impl Supervisor {
+    /// Nothing is started yet.
+    pub fn new(
+        settings: SupervisorSettings,
+        ledger: Arc<dyn Ledger>,
+        events: Arc<dyn Sink>,
+        clock: Clock,
+    ) -> Self {
+        Self { settings, ledger, events, clock, live: Mutex::default() }
+    }
+
+    /// Sessions that this process is supervising right now.
+    pub fn live_sessions(&self) -> HashSet<SessionId> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn enter(&self, session: SessionId) -> LiveEntry<'_> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(session);
+        LiveEntry(self, session)
+    }
+
+    /// Runs one session from its row to its certificate.
+    ///
+    /// An error means that the ledger refused or failed; [`LedgerError::Full`] comes back untouched
+    /// and nothing was started. If the future is dropped, the keeper ends the tree by itself and
+    /// the row is resolved before the next tick.
+    pub async fn run(
+        &self,
+        spec: SessionSpec,
+        agent: &dyn Agent,
+        stop: StopSignal,
+    ) -> Result<SessionEnd, LedgerError> {
+        let _entry = self.enter(spec.session);
+        if let Some(reason) = stop.state().reason {
+            return Ok(not_started(Outcome::Cancelled { why: reason.kind() }, String::new()));
+        }
+        let prepared = async {
+            prepare_folder(&spec).await?;
+            let settings = &self.settings;
+            launch::launch(&settings.keeper_program, spec.session, settings.containment).await
+        };
+        let mut keeper = match prepared.await {
+            Ok(keeper) => keeper,
+            Err(error) => {
+                let why = FailureKind::KeeperFailed;
+                return Ok(not_started(Outcome::SpawnFailed { why }, error.to_string()));
+            }
+        };
+        if let Err(refused) = self.register(&spec, &keeper).await {
+            leave(keeper).await;
+            return Err(refused);
+        }
+        let order = self.order(&spec);
+        let live = Live::new(&spec, agent.decoder(), &*self.events, &*self.ledger, &self.settings);
+        let finished = live.run(&mut keeper, order, stop).await;
+        self.conclude(&spec, agent, keeper, finished).await
+    }
+
+    async fn register(&self, spec: &SessionSpec, keeper: &Keeper) -> Result<(), LedgerError> {
+        let started_at = self.clock.now();
+        let hard = SignedDuration::try_from(spec.limits.hard).unwrap_or(SignedDuration::MAX);
+        let row = LedgerRow {
+            session: spec.session,
+            run: spec.run,
+            stage: spec.stage,
+            item: spec.item.clone(),
+            attempt: spec.attempt,
+            keeper: keeper.identity.clone(),
+            tier: keeper.tier.to_string(),
+            cgroup: keeper.cgroup.clone(),
+            scratch: spec.scratch.clone(),
+            started_at,
+            deadline_at: started_at.saturating_add(hard).unwrap_or(started_at),
+        };
+        self.ledger.register(row, self.settings.max_live).await?;
+        self.events.emit(Event::SessionRegistered {
+            session: spec.session,
+            stage: spec.stage,
+            item: spec.item.clone(),
+            attempt: spec.attempt,
+            keeper_pid: keeper.identity.pid,
+            tier: keeper.tier.to_string(),
+            limit_ms: milliseconds(spec.limits.hard),
+        });
+        Ok(())
+    }
+
+    fn order(&self, spec: &SessionSpec) -> Order {
+        Order {
+            program: spec.program.clone().into_os_string(),
+            args: spec.args.clone(),
+            env: environment::scrub(&spec.env, spec.session),
+            cwd: spec.cwd.clone(),
+            stdin: prompt_file(&spec.scratch),
+            hard_ms: milliseconds(spec.limits.hard),
+            grace_ms: milliseconds(spec.limits.grace),
+            lease_ms: milliseconds(self.settings.lease),
+            nice: spec.limits.nice,
+            mark: mark::limit(spec.session),
+            max_processes: spec.limits.max_processes,
+            max_memory: spec.limits.max_memory,
+        }
+    }
+
+    /// Judges the end, closes the row if the tree is empty, and tells.
+    async fn conclude(
+        &self,
+        spec: &SessionSpec,
+        agent: &dyn Agent,
+        keeper: Keeper,
+        finished: Finished,
+    ) -> Result<SessionEnd, LedgerError> {
+        let end = judge(agent, &finished);
+        if finished.end == End::Unkillable {
+            self.events
+                .emit(Event::Unkillable { session: spec.session, detail: finished.detail.clone() });
+        } else {
+            leave(keeper).await;
+            remove_folder(&spec.scratch).await;
+            self.ledger.close(spec.session, end.outcome.clone(), end.usage, 0).await?;
+        }
+        self.events.emit(Event::SessionEnded {
+            session: spec.session,
+            stage: spec.stage,
+            item: spec.item.clone(),
+            outcome: end.outcome.clone(),
+            usage: end.usage,
+            duration_ms: milliseconds(end.duration),
+            swept: end.swept,
+            survivors: end.survivors,
+        });
+        Ok(end)
+    }
+}
+
+/// What the end means, from the machine's view and the agent's words.
+fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
+    let classify = |exit: Exit| {
+        agent.classify(&Transcript {
+            exit,
+            result: finished.result.clone(),
+            json_lines: finished.json_lines,
+            last_error: finished.last_error.clone(),
+            stderr_tail: finished.stderr_tail.clone(),
+        })
+    };
+    let outcome = match finished.end {
+        // A refused row never gets here; nothing was started then.
+        End::Refused => Outcome::SpawnFailed { why: FailureKind::KeeperFailed },
+        End::NotStarted(why) => Outcome::SpawnFailed { why },
+        End::Left => classify(finished.exit.unwrap_or(Exit::Code(0))),
+        // The process ended because we ended it; its result was there before.
+        End::Ended { cause, had_result } if had_result && cause.leaves_result_valid() => {
+            classify(Exit::Code(0))
+        }
+        End::Ended { cause, .. } => {
+            cause.outcome().unwrap_or(Outcome::BadOutput { why: FailureKind::NoResult })
+        }
+        End::Unkillable => Outcome::Unkillable,
+    };
+    let structured = finished.result.as_ref().and_then(|result| result.structured_output.clone());
+    SessionEnd {
+        output: structured.filter(|_| outcome.is_success()),
+        usage: finished.result.as_ref().map_or_else(Usage::default, |result| result.usage),
+        suspended_until: None,
+        duration: finished.duration,
+        reads: finished.reads,
+        swept: finished.swept,
+        survivors: finished.survivors,
+        stderr_tail: finished.stderr_tail.clone(),
+        outcome,
+    }
+}
+
+fn not_started(outcome: Outcome, stderr_tail: String) -> SessionEnd {
+    SessionEnd {
+        outcome,
+        output: None,
+        usage: Usage::default(),
+        suspended_until: None,
+        duration: Duration::ZERO,
+        reads: 0,
+        swept: 0,
+        survivors: 0,
+        stderr_tail,
+    }
+}
+
+/// Lets a keeper go and collects it.
+async fn leave(keeper: Keeper) {
+    let Keeper { to, from, mut process, .. } = keeper;
+    drop((to, from));
+    if tokio::time::timeout(Duration::from_secs(5), process.wait()).await.is_err() {
+        // It has nothing to keep any more and does not leave: stopped by somebody.
+        process.kill();
+        tokio::time::timeout(Duration::from_secs(5), process.wait()).await.ok();
+    }
+}
+
+/// The private folder, and in it the file that becomes the agent's standard input.
+async fn prepare_folder(spec: &SessionSpec) -> io::Result<()> {
+    let (scratch, stdin) = (spec.scratch.clone(), spec.stdin.clone());
+    let made = tokio::task::spawn_blocking(move || {
+        use std::io::Write;
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch)?;
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(prompt_file(&scratch))?
+            .write_all(&stdin)
+    });
+    made.await.map_err(io::Error::other)?
+}
+
+pub(super) async fn remove_folder(scratch: &Path) {
+    match tokio::fs::remove_dir_all(scratch).await {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(%error, folder = %scratch.display(), "a private folder stays"),
+    }
+}
+
+fn prompt_file(scratch: &Path) -> PathBuf {
+    scratch.join(".prompt")
+}
+
+/// Whole milliseconds.
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a request to stop means to the machine.
+pub(super) fn cancelled(why: FailureKind) -> Cause {
+    Cause::Cancelled(why)
+}

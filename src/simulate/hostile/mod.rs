@@ -1,0 +1,238 @@
+//! Agents that misbehave, to run the supervisor against (`heartbeat simulate agent --misbehave`).
+//!
+//! Each opens a *canary* (the writing end of a named pipe) that all of its descendants inherit and
+//! nobody closes: as long as one of them lives, the reading end does not end. Each also writes one
+//! byte at its birth. So an observer that knows nothing of process ids can tell how many there were
+//! and whether any is left.
+//!
+//! They fork, so they must run before the program has a second thread: call
+//! [`main_if_hostile`] next to the keeper's.
+
+pub mod oracle;
+mod shapes;
+pub mod words;
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, ValueEnum};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::signal::{SigHandler, Signal, kill};
+use nix::unistd::{getppid, pause};
+
+use self::shapes::{Canary, Shape};
+
+/// What an agent can do wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Misbehaviour {
+    /// Never says a word.
+    HangBeforeInit,
+    /// Says hello and sleeps.
+    SilentSleeper,
+    /// Says hello; a tool computes without a word.
+    BusyQuiet,
+    /// Forwards pings of a dead stream.
+    PingOnly,
+    /// Reports a running tool that sleeps.
+    StuckTool,
+    /// Writes lines without end.
+    OutputFlood,
+    /// Gives its result and stays.
+    ResultThenHang,
+    /// Ignores every signal that can be ignored.
+    IgnoresTerm,
+    /// Children in sessions of their own.
+    OwnSessions,
+    /// Double-forked daemons.
+    Daemons,
+    /// Daemons without environment that hide from inspection.
+    ScrubbedDaemons,
+    /// Stopped children.
+    StoppedChildren,
+    /// A child that is a subreaper itself.
+    NestedSubreaper,
+    /// A child that starts its killed children again.
+    Respawner,
+    /// Children that live two milliseconds and leave a successor in another session.
+    Hoppers,
+    /// Two hundred children.
+    ManyChildren,
+    /// Leaves with its result and 31 processes behind.
+    ExitsLeavingChildren,
+    /// Kills its parent.
+    KillsKeeper,
+    /// Stops its parent.
+    StopsKeeper,
+    /// Leaves at once.
+    DiesAtOnce,
+    /// Writes what is not JSON.
+    BadJson,
+    /// Writes bytes that are not text.
+    InvalidUtf8,
+    /// Writes a line without an end.
+    HugeLine,
+    /// Closes its output and lives on.
+    ClosesOutput,
+    /// Forks and leaves with 0 at once.
+    ForksAndExits,
+    /// Uses more memory than it should.
+    MemoryHog,
+    /// A bit of everything, by the seed.
+    Mix,
+    /// Behaves: hello, some work, a result.
+    WellBehaved,
+    /// Sleeps; what scrubbed daemons become.
+    Sleeper,
+}
+
+/// Arguments of a misbehaving agent.
+#[derive(Debug, Clone, Args)]
+pub struct HostileArgs {
+    /// What to do wrong.
+    #[arg(long)]
+    pub misbehave: Misbehaviour,
+    /// A named pipe to hold open.
+    #[arg(long)]
+    pub canary: Option<PathBuf>,
+    /// Chooses among shapes.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How many processes, where it applies.
+    #[arg(long, default_value_t = 30)]
+    pub count: u32,
+}
+
+#[derive(Debug, Parser)]
+struct HostileCommand {
+    #[command(flatten)]
+    args: HostileArgs,
+}
+
+/// If this process was started as `simulate agent --misbehave …`: is that agent and returns its end.
+pub fn main_if_hostile() -> Option<ExitCode> {
+    let args: Vec<_> = std::env::args_os().collect();
+    let (first, second) = (args.get(1)?, args.get(2)?);
+    let is_hostile = args.iter().any(|arg| arg == "--misbehave");
+    if first != "simulate" || second != "agent" || !is_hostile {
+        return None;
+    }
+    let ours = std::iter::once(args[0].clone()).chain(args[3..].iter().cloned());
+    match HostileCommand::try_parse_from(ours) {
+        Ok(command) => Some(run(&command.args)),
+        Err(error) => {
+            error.print().ok();
+            Some(ExitCode::from(2))
+        }
+    }
+}
+
+/// Misbehaves. The process must have one thread.
+pub fn run(args: &HostileArgs) -> ExitCode {
+    let canary = Canary::new(args.canary.as_deref().and_then(hold));
+    canary.sing();
+    match args.misbehave {
+        Misbehaviour::Sleeper => {
+            shapes::hide();
+            sleep_for_ever()
+        }
+        Misbehaviour::DiesAtOnce => ExitCode::from(3),
+        Misbehaviour::ForksAndExits => {
+            Shape::Daemon.grow(&canary);
+            ExitCode::SUCCESS
+        }
+        Misbehaviour::HangBeforeInit => sleep_for_ever(),
+        Misbehaviour::HugeLine => words::endless_line(),
+        Misbehaviour::OutputFlood => words::flood(),
+        Misbehaviour::BadJson => words::say_raw(b"this is not JSON\n{\"type\":\n[1,2\n"),
+        Misbehaviour::InvalidUtf8 => words::say_raw(b"\xff\xfe\x80{\"type\":\"\xc3\x28\"}\n"),
+        other => talk(other, args, &canary),
+    }
+}
+
+fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> ExitCode {
+    words::hello();
+    let grow = |shape: Shape, count: u32| {
+        for _ in 0..count {
+            shape.grow(canary);
+        }
+    };
+    match misbehaviour {
+        Misbehaviour::BusyQuiet => Shape::Busy.grow(canary),
+        Misbehaviour::PingOnly => words::ping_for_ever(Duration::from_millis(50)),
+        Misbehaviour::StuckTool => {
+            Shape::OwnSession.grow(canary);
+            words::tool_started();
+            words::tool_progress_for_ever(Duration::from_millis(50));
+        }
+        Misbehaviour::IgnoresTerm => {
+            ignore_signals();
+            grow(Shape::TermIgnoring, args.count);
+        }
+        Misbehaviour::OwnSessions => grow(Shape::OwnSession, args.count),
+        Misbehaviour::Daemons => grow(Shape::Daemon, args.count),
+        Misbehaviour::ScrubbedDaemons => grow(Shape::ScrubbedDaemon, args.count.min(8)),
+        Misbehaviour::StoppedChildren => grow(Shape::Stopped, args.count),
+        Misbehaviour::NestedSubreaper => grow(Shape::NestedSubreaper, args.count.min(4)),
+        Misbehaviour::Respawner => grow(Shape::Respawner, args.count.min(3)),
+        Misbehaviour::Hoppers => grow(Shape::Hopper, args.count.min(4)),
+        Misbehaviour::ManyChildren => grow(Shape::Plain, args.count.max(200)),
+        Misbehaviour::Mix => shapes::mix(args.seed, args.count, canary),
+        Misbehaviour::KillsKeeper | Misbehaviour::StopsKeeper => {
+            shapes::mix(args.seed, args.count, canary);
+            strike(misbehaviour);
+        }
+        Misbehaviour::ExitsLeavingChildren => {
+            shapes::mix(args.seed, 31, canary);
+            words::result();
+            return ExitCode::SUCCESS;
+        }
+        Misbehaviour::WellBehaved => {
+            words::content();
+            words::result();
+            return ExitCode::SUCCESS;
+        }
+        Misbehaviour::ResultThenHang => words::result(),
+        Misbehaviour::MemoryHog => shapes::hog(256 << 20),
+        Misbehaviour::ClosesOutput => words::close_output(),
+        _ => {}
+    }
+    if misbehaviour != Misbehaviour::SilentSleeper {
+        words::content();
+    }
+    sleep_for_ever()
+}
+
+/// Opens the canary so that children and executed programs inherit it.
+fn hold(path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file =
+        File::options().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).ok()?;
+    fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).ok()?;
+    debug_assert!(file.as_raw_fd() > 2);
+    Some(file)
+}
+
+fn ignore_signals() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+        crate::session::keeper::system::set_handler(signal, SigHandler::SigIgn);
+    }
+}
+
+fn strike(misbehaviour: Misbehaviour) {
+    let signal = match misbehaviour {
+        Misbehaviour::KillsKeeper => Signal::SIGKILL,
+        _ => Signal::SIGSTOP,
+    };
+    words::content();
+    // In a namespace of its own the parent is its init, which the kernel protects.
+    kill(getppid(), signal).ok();
+}
+
+fn sleep_for_ever() -> ! {
+    loop {
+        pause();
+    }
+}

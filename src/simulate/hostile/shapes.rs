@@ -1,0 +1,216 @@
+//! The shapes of processes that a sweep has to cope with.
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use nix::sys::signal::{SigHandler, Signal, kill};
+use nix::sys::wait::waitpid;
+use nix::unistd::{getpid, pause, setpgid, setsid};
+
+use crate::session::keeper::system;
+
+/// The open end of the named pipe.
+#[derive(Debug)]
+pub struct Canary(Option<File>);
+
+impl Canary {
+    /// Holds it.
+    pub fn new(file: Option<File>) -> Self {
+        Self(file)
+    }
+
+    /// One byte for one birth; lost if the pipe is full, which only hoppers bring about.
+    pub fn sing(&self) {
+        if let Some(mut file) = self.0.as_ref() {
+            file.write_all(b".").ok();
+        }
+    }
+}
+
+/// One kind of process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A child.
+    Plain,
+    /// In a group of its own.
+    OwnGroup,
+    /// In a session of its own.
+    OwnSession,
+    /// Forked twice, in a session of its own.
+    Daemon,
+    /// A daemon with an empty environment that may not be inspected.
+    ScrubbedDaemon,
+    /// Ignores what can be ignored.
+    TermIgnoring,
+    /// Stopped.
+    Stopped,
+    /// A subreaper with two daemons below it.
+    NestedSubreaper,
+    /// Starts its child again whenever it dies.
+    Respawner,
+    /// Lives for a moment and leaves a successor.
+    Hopper,
+    /// Computes.
+    Busy,
+}
+
+const MIXED: [Shape; 10] = [
+    Shape::Plain,
+    Shape::OwnGroup,
+    Shape::OwnSession,
+    Shape::Daemon,
+    Shape::ScrubbedDaemon,
+    Shape::TermIgnoring,
+    Shape::Stopped,
+    Shape::NestedSubreaper,
+    Shape::Respawner,
+    Shape::Hopper,
+];
+
+/// A choice of shapes by a seed; hoppers at most twice, because they breed.
+pub fn mix(seed: u64, count: u32, canary: &Canary) {
+    let mut state = seed;
+    let mut hoppers = 0;
+    for _ in 0..count {
+        // A plain congruential generator: reproducible from the seed, nothing more is needed.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let index = usize::try_from(state >> 33).unwrap_or_default() % MIXED.len();
+        let mut shape = MIXED[index];
+        if shape == Shape::Hopper {
+            hoppers += 1;
+            if hoppers > 2 {
+                shape = Shape::Daemon;
+            }
+        }
+        shape.grow(canary);
+    }
+}
+
+/// Touches that much memory and keeps it.
+pub fn hog(bytes: usize) {
+    let memory = vec![1_u8; bytes];
+    std::mem::forget(memory);
+}
+
+impl Shape {
+    /// Starts one process of this shape.
+    pub fn grow(self, canary: &Canary) {
+        // A machine that refuses more processes only makes the test easier.
+        system::fork_into(|| {
+            canary.sing();
+            self.live(canary);
+            0
+        })
+        .ok();
+    }
+
+    fn live(self, canary: &Canary) {
+        match self {
+            Self::Plain => {}
+            Self::OwnGroup => {
+                setpgid(getpid(), getpid()).ok();
+            }
+            Self::OwnSession => {
+                setsid().ok();
+            }
+            Self::Daemon => {
+                setsid().ok();
+                Self::Plain.grow(canary);
+                return;
+            }
+            Self::ScrubbedDaemon => {
+                setsid().ok();
+                system::fork_into(|| {
+                    canary.sing();
+                    scrub();
+                    1
+                })
+                .ok();
+                return;
+            }
+            Self::TermIgnoring => {
+                for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+                    system::set_handler(signal, SigHandler::SigIgn);
+                }
+            }
+            Self::Stopped => {
+                setsid().ok();
+                kill(getpid(), Signal::SIGSTOP).ok();
+            }
+            Self::NestedSubreaper => {
+                become_subreaper();
+                Self::Daemon.grow(canary);
+                Self::Daemon.grow(canary);
+            }
+            Self::Respawner => respawn(canary),
+            Self::Hopper => return hop(canary),
+            Self::Busy => spin(),
+        }
+        sleep();
+    }
+}
+
+fn sleep() -> ! {
+    loop {
+        pause();
+    }
+}
+
+fn spin() -> ! {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn respawn(canary: &Canary) -> ! {
+    setsid().ok();
+    loop {
+        let child = system::fork_into(|| {
+            canary.sing();
+            setsid().ok();
+            sleep()
+        });
+        match child {
+            Ok(child) => {
+                waitpid(child, None).ok();
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Leaves a successor in another session and is gone: never in two looks at the same place.
+fn hop(canary: &Canary) {
+    setsid().ok();
+    std::thread::sleep(Duration::from_millis(2));
+    Shape::Hopper.grow(canary);
+}
+
+/// Becomes a program without environment, then hides.
+fn scrub() {
+    let args = ["heartbeat", "simulate", "agent", "--misbehave", "sleeper"];
+    let args: Vec<CString> = args.iter().filter_map(|arg| CString::new(*arg).ok()).collect();
+    let program = std::env::current_exe().unwrap_or_default();
+    system::execute(OsStr::from_bytes(program.as_os_str().as_bytes()), &args, &[]);
+}
+
+#[cfg(target_os = "linux")]
+fn become_subreaper() {
+    nix::sys::prctl::set_child_subreaper(true).ok();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_subreaper() {}
+
+/// Hides this process from inspection by others of the same user.
+#[cfg(target_os = "linux")]
+pub fn hide() {
+    nix::sys::prctl::set_dumpable(false).ok();
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn hide() {}

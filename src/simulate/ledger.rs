@@ -1,0 +1,127 @@
+//! A ledger in a folder: one file per open row. For the self-test and for tests; a restart finds
+//! the rows again.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::event::{Event, Sink};
+use crate::fetch::BoxFuture;
+use crate::model::{Outcome, SessionId, Usage};
+use crate::session::{Ledger, LedgerError, LedgerRow};
+
+/// The ledger.
+#[derive(Debug)]
+pub struct FolderLedger {
+    folder: PathBuf,
+}
+
+impl FolderLedger {
+    /// Uses a folder, which is made if it is missing.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    fn row_file(&self, session: SessionId) -> PathBuf {
+        self.folder.join(format!("{session}.row"))
+    }
+
+    /// Every open row.
+    pub fn rows(&self) -> io::Result<Vec<LedgerRow>> {
+        let mut rows = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "row") {
+                rows.push(serde_json::from_slice(&fs::read(path)?)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Commits a row as a real ledger does, without the limit.
+    pub fn insert(&self, row: &LedgerRow) -> io::Result<()> {
+        let temporary = self.folder.join(format!("{}.new", row.session));
+        let mut file = File::create(&temporary)?;
+        file.write_all(&serde_json::to_vec(row)?)?;
+        file.sync_all()?;
+        fs::rename(&temporary, self.row_file(row.session))
+    }
+
+    fn insert_below(&self, row: &LedgerRow, max_live: u32) -> Result<(), LedgerError> {
+        let lock = File::create(self.folder.join("lock")).map_err(failed)?;
+        // Held over count and insert, also against other processes; released with the file.
+        lock.lock().map_err(failed)?;
+        let live = u32::try_from(self.rows().map_err(failed)?.len()).unwrap_or(u32::MAX);
+        if live >= max_live {
+            return Err(LedgerError::Full { live, max: max_live });
+        }
+        self.insert(row).map_err(failed)
+    }
+}
+
+fn failed(error: impl ToString) -> LedgerError {
+    LedgerError::Store(error.to_string())
+}
+
+impl Ledger for FolderLedger {
+    fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move { self.insert_below(&row, max_live) })
+    }
+
+    fn spawned(&self, _session: SessionId, _pid: u32) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close(
+        &self,
+        session: SessionId,
+        _outcome: Outcome,
+        _usage: Usage,
+        _survivors: u32,
+    ) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            match fs::remove_file(self.row_file(session)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>> {
+        Box::pin(async move { self.rows().map_err(failed) })
+    }
+}
+
+/// A sink that remembers everything, with the time of its arrival.
+#[derive(Debug, Default)]
+pub struct Remembered(Mutex<Vec<(std::time::Duration, Event)>>, Started);
+
+#[derive(Debug)]
+struct Started(std::time::Instant);
+
+impl Default for Started {
+    fn default() -> Self {
+        Self(std::time::Instant::now())
+    }
+}
+
+impl Remembered {
+    /// All events so far, each with the time since the sink was made.
+    pub fn timed(&self) -> Vec<(std::time::Duration, Event)> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// All events so far.
+    pub fn events(&self) -> Vec<Event> {
+        self.timed().into_iter().map(|(_, event)| event).collect()
+    }
+}
+
+impl Sink for Remembered {
+    fn emit(&self, event: Event) {
+        let at = self.1.0.elapsed();
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, event));
+    }
+}

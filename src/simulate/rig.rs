@@ -1,0 +1,144 @@
+//! A rig that runs misbehaving agents against the real supervisor: for the self-test and for tests.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use uuid::Uuid;
+
+use super::hostile::Misbehaviour;
+use super::hostile::oracle::Oracle;
+use super::hostile::words::HostileAgent;
+use super::ledger::{FolderLedger, Remembered};
+use crate::clock::Clock;
+use crate::config::Containment;
+use crate::model::{RunId, SessionId, Stage};
+use crate::session::{
+    LedgerError, SessionEnd, SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings,
+};
+
+/// A supervisor with a folder of its own.
+pub struct Rig {
+    /// The binary that is keeper and agent.
+    pub program: PathBuf,
+    /// Where everything lives.
+    pub folder: PathBuf,
+    /// Its rows.
+    pub ledger: Arc<FolderLedger>,
+    /// Its events.
+    pub events: Arc<Remembered>,
+    /// The real one.
+    pub supervisor: Supervisor,
+}
+
+/// How one session went, seen from both sides.
+#[derive(Debug)]
+pub struct Observed {
+    /// The supervisor's word.
+    pub end: SessionEnd,
+    /// The observer's: processes left.
+    pub survivors: u32,
+    /// The observer's: processes born.
+    pub births: u64,
+}
+
+impl Rig {
+    /// A rig in `folder`, with `program` as keeper and agent.
+    pub fn new(program: &Path, folder: &Path, containment: Containment) -> io::Result<Self> {
+        let mut settings = SupervisorSettings::new(program.to_owned(), containment, 3);
+        settings.check_every = Duration::from_millis(200);
+        Self::with_settings(folder, settings)
+    }
+
+    /// A rig with its own settings.
+    pub fn with_settings(folder: &Path, settings: SupervisorSettings) -> io::Result<Self> {
+        let ledger = Arc::new(FolderLedger::open(&folder.join("ledger"))?);
+        let events = Arc::new(Remembered::default());
+        Ok(Self {
+            program: settings.keeper_program.clone(),
+            folder: folder.to_owned(),
+            ledger: Arc::clone(&ledger),
+            events: Arc::clone(&events),
+            supervisor: Supervisor::new(settings, ledger, events, Clock::system()),
+        })
+    }
+
+    /// A session of this misbehaviour, with limits short enough for a test.
+    pub fn spec(&self, misbehaviour: Misbehaviour, seed: u64, count: u32) -> SessionSpec {
+        let session = SessionId(Uuid::now_v7());
+        let name = misbehaviour
+            .to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned());
+        let args = [
+            "simulate",
+            "agent",
+            "--misbehave",
+            &name,
+            "--seed",
+            &seed.to_string(),
+            "--count",
+            &count.to_string(),
+            "--canary",
+        ];
+        let mut args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        args.push(self.canary(session).into_os_string());
+        SessionSpec {
+            session,
+            run: RunId(Uuid::now_v7()),
+            stage: Stage::Deep,
+            item: None,
+            attempt: 1,
+            program: self.program.clone(),
+            args,
+            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            cwd: self.folder.clone(),
+            stdin: b"a prompt".to_vec(),
+            scratch: self.folder.join(format!("scratch-{session}")),
+            limits: limits(),
+        }
+    }
+
+    /// Where the canary of a session is.
+    pub fn canary(&self, session: SessionId) -> PathBuf {
+        self.folder.join(format!("canary-{session}"))
+    }
+
+    /// An observer for a session.
+    pub fn oracle(&self, session: SessionId) -> io::Result<Oracle> {
+        Oracle::new(&self.canary(session))
+    }
+
+    /// Runs a session to its end and asks the observer at once.
+    pub async fn observe(
+        &self,
+        spec: SessionSpec,
+        stop: &StopHandle,
+    ) -> Result<Observed, LedgerError> {
+        let failed = |error: io::Error| LedgerError::Store(error.to_string());
+        let mut oracle = self.oracle(spec.session).map_err(failed)?;
+        let end = self.supervisor.run(spec, &HostileAgent, stop.signal()).await?;
+        // Reading the open files of a dying process may lag by a moment; the pipe itself does not.
+        let survivors = oracle.survivors();
+        Ok(Observed { end, survivors, births: oracle.births() })
+    }
+}
+
+/// Limits that end a misbehaving agent soon.
+pub fn limits() -> SessionLimits {
+    SessionLimits {
+        init: Duration::from_secs(5),
+        hard: Duration::from_secs(3),
+        stall: Duration::from_secs(30),
+        grace: Duration::from_millis(300),
+        drain: Duration::from_millis(300),
+        liveness: Duration::from_millis(200),
+        max_processes: 400,
+        max_memory: 4 << 30,
+        max_line: 1 << 20,
+        max_reads: None,
+        nice: 0,
+    }
+}
