@@ -1,3 +1,6 @@
 //! The command line.
 
 pub mod clean;
+//! The command line, one file per command.
+
+pub mod context;

@@ -1,0 +1,151 @@
+//! `heartbeat context`: the files that matter for a text, by the same code as in a run.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use crate::context::{self, BuildReport, ContextError, Index, Options, Query, RankedFile};
+
+/// Which files of a code base matter for a work item's text?
+#[derive(Debug, Args)]
+pub struct ContextArgs {
+    /// The code base.
+    #[arg(long, value_name = "DIR")]
+    pub repo: PathBuf,
+    /// A file with the item's text, its title in the first line; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    pub query_file: PathBuf,
+    /// How many files.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = ContextFormat::Paths)]
+    pub format: ContextFormat,
+    /// Say why each file is there, and what the index holds.
+    #[arg(long)]
+    pub explain: bool,
+    /// Token budget of `--format prompt`.
+    #[arg(long, value_name = "TOKENS", default_value_t = 6000)]
+    pub tokens: usize,
+    /// Where indexes are kept; by default below the state folder.
+    #[arg(long, value_name = "DIR")]
+    pub index_dir: Option<PathBuf>,
+}
+
+/// What `heartbeat context` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ContextFormat {
+    /// One path per line, best first.
+    Paths,
+    /// The text that a deep session is given.
+    Prompt,
+    /// Everything, for programs.
+    Json,
+}
+
+/// Why the command gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextCommandError {
+    /// The text cannot be read.
+    #[error("cannot read the query {}: {source}", path.display())]
+    Query {
+        /// As given.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// There is no context.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+    /// Nobody takes the answer.
+    #[error("cannot write the answer: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// Runs the command: builds or updates the index below `indexes`, prints to `out`, explains to `notes`.
+pub fn run(
+    arguments: &ContextArgs,
+    indexes: &Path,
+    out: &mut impl Write,
+    notes: &mut impl Write,
+) -> Result<(), ContextCommandError> {
+    let folder = arguments.index_dir.as_deref().unwrap_or(indexes);
+    let text = read_query(&arguments.query_file).map_err(|source| ContextCommandError::Query {
+        path: arguments.query_file.clone(),
+        source,
+    })?;
+    let query = Query::from_text(&text);
+    let (index, report) = Index::open_or_build(&arguments.repo, folder, &Options::default())?;
+    let ranked = context::rank(&index, &query, arguments.top)?;
+    match arguments.format {
+        ContextFormat::Paths => {
+            ranked.iter().try_for_each(|file| writeln!(out, "{}", file.path))?;
+        }
+        ContextFormat::Prompt => out
+            .write_all(context::pack(&index, &query, &ranked, arguments.tokens)?.text.as_bytes())?,
+        ContextFormat::Json => write_json(&report, &ranked, out)?,
+    }
+    if arguments.explain {
+        explain(&report, &ranked, notes)?;
+    }
+    Ok(())
+}
+
+fn read_query(path: &Path) -> std::io::Result<String> {
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)?;
+        bytes
+    } else {
+        std::fs::read(path)?
+    };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn write_json(
+    report: &BuildReport,
+    ranked: &[RankedFile],
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let answer = serde_json::json!({
+        "files": ranked,
+        "index": { "files": report.files, "read": report.read, "kept": report.kept, "gone": report.gone, "commits": report.commits, "skipped": report.skipped, "rebuilt": report.rebuilt },
+    });
+    writeln!(out, "{answer}")
+}
+
+fn explain(
+    report: &BuildReport,
+    ranked: &[RankedFile],
+    notes: &mut impl Write,
+) -> std::io::Result<()> {
+    writeln!(notes, "index: {}", report.summary())?;
+    if let Some(reason) = report.rebuilt {
+        writeln!(notes, "built anew: {reason}")?;
+    }
+    let skipped = report.skipped;
+    let aside = [
+        (skipped.large, "too large"),
+        (skipped.binary, "binary"),
+        (skipped.minified, "minified"),
+        (skipped.unreadable, "unreadable"),
+        (skipped.odd_paths, "with odd paths"),
+        (skipped.not_files, "links or devices"),
+        (skipped.beyond_limit, "beyond the limit"),
+    ];
+    for (count, what) in aside.iter().filter(|(count, _)| *count > 0) {
+        writeln!(notes, "set aside: {count} {what}")?;
+    }
+    for (place, file) in ranked.iter().enumerate() {
+        writeln!(
+            notes,
+            "{:>3}. {} {:.2}: {}",
+            place + 1,
+            file.path,
+            file.score,
+            file.reasons.join(", ")
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,455 @@
+//! One file as the index sees it: its words by field, where in the file they stand, and what it
+//! defines. Pure: text in, document out.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::definition::{MOST_PER_FILE, defined_name};
+use super::kind::Kind;
+use super::language::Language;
+use super::term::{self, Space, Term};
+
+/// Where in a file a word was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Field {
+    /// The file's own name.
+    Name = 0,
+    /// The folders above it.
+    Folder = 1,
+    /// Names it defines.
+    Definition = 2,
+    /// Code.
+    Identifier = 3,
+    /// Comments and documentation strings.
+    Comment = 4,
+    /// String literals, and all of a text that is not code.
+    Text = 5,
+}
+
+/// How many fields there are.
+pub const FIELDS: usize = 6;
+
+/// A file is divided into at most this many blocks of lines, one bit each in a posting.
+pub const BLOCKS: usize = 64;
+const SMALLEST_BLOCK: usize = 24;
+
+/// One word of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Posting {
+    /// The word.
+    pub term: Term,
+    /// How often it stands in each field.
+    pub counts: [u8; FIELDS],
+    /// In which blocks of lines.
+    pub blocks: u64,
+}
+
+/// A name a file defines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Definition {
+    /// From 1.
+    pub line: u32,
+    /// As written.
+    pub name: String,
+}
+
+/// How much of a file was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Content {
+    /// All of it.
+    Read = 0,
+    /// Only its path: larger than the limit.
+    Large = 1,
+    /// Only its path: not text.
+    Binary = 2,
+    /// Only its path: lines nobody writes by hand.
+    Minified = 3,
+    /// Only its path: the system refused.
+    Unreadable = 4,
+}
+
+impl Content {
+    /// The stored form.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// From the stored form.
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Read,
+            1 => Self::Large,
+            2 => Self::Binary,
+            3 => Self::Minified,
+            _ => Self::Unreadable,
+        }
+    }
+}
+
+/// One file as the index sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// The part it plays.
+    pub kind: Kind,
+    /// What it is written in.
+    pub language: Language,
+    /// How much of it was read.
+    pub content: Content,
+    /// Lines of text.
+    pub lines: u32,
+    /// Lines in one block.
+    pub block_lines: u32,
+    /// Words per field.
+    pub lengths: [u32; FIELDS],
+    /// In no particular order.
+    pub postings: Vec<Posting>,
+    /// In the file's order.
+    pub definitions: Vec<Definition>,
+}
+
+/// Terms are hashes already.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Already(u64);
+
+impl Hasher for Already {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = term::raw_hash(self.0, bytes);
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+type TermMap<V> = HashMap<u64, V, BuildHasherDefault<Already>>;
+
+#[derive(Default, Clone, Copy)]
+struct Seen {
+    counts: [u16; FIELDS],
+    blocks: u64,
+}
+
+impl Seen {
+    fn add(&mut self, other: &Self) {
+        for (mine, more) in self.counts.iter_mut().zip(other.counts) {
+            *mine = mine.saturating_add(more);
+        }
+        self.blocks |= other.blocks;
+    }
+}
+
+/// Reads files into documents; keeps its tables between files.
+#[derive(Default)]
+pub struct Reader {
+    identifiers: TermMap<(usize, usize, Seen)>,
+    terms: TermMap<Seen>,
+}
+
+/// What a line starts in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Code,
+    Comment(&'static [u8]),
+    LongText(&'static [u8], Field),
+}
+
+impl Reader {
+    /// The document of a file of which only the path counts.
+    pub fn read_path_only(&mut self, path: &str, content: Content) -> Document {
+        let mut document = self.read(path, b"");
+        document.content = content;
+        if content == Content::Minified && document.kind == Kind::Source {
+            document.kind = Kind::Generated;
+        }
+        document
+    }
+
+    /// The document of a file.
+    pub fn read(&mut self, path: &str, text: &[u8]) -> Document {
+        self.identifiers.clear();
+        self.terms.clear();
+        let language = Language::of_path(path);
+        let total_lines = text.split(|byte| *byte == b'\n').count();
+        let block_lines = total_lines.div_ceil(BLOCKS).max(SMALLEST_BLOCK);
+        let mut kind = Kind::of_path(path, language.is_code());
+        if matches!(kind, Kind::Source) && says_generated(text) {
+            kind = Kind::Generated;
+        }
+        let mut lengths = [0; FIELDS];
+        let mut definitions = Vec::new();
+        let mut state = State::Code;
+        let mut offset = 0;
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let block = 1u64 << (index / block_lines).min(BLOCKS - 1);
+            if state == State::Code
+                && definitions.len() < MOST_PER_FILE
+                && let Some(range) = defined_name(language, line)
+            {
+                self.define(&line[range.clone()], block, &mut lengths);
+                let name = String::from_utf8_lossy(&line[range]).into_owned();
+                definitions
+                    .push(Definition { line: u32::try_from(index + 1).unwrap_or(u32::MAX), name });
+            }
+            let mut each = |field: Field, at: usize, word: &[u8]| {
+                lengths[field as usize] += 1;
+                let entry = self.identifiers.entry(term::mix(term::raw_hash(1, word))).or_insert((
+                    offset + at,
+                    word.len(),
+                    Seen::default(),
+                ));
+                entry.2.counts[field as usize] = entry.2.counts[field as usize].saturating_add(1);
+                entry.2.blocks |= block;
+            };
+            state = scan_line(language, line, state, &mut each);
+            offset += line.len() + 1;
+        }
+        self.add_path(path, &mut lengths);
+        self.fold(text);
+        let postings = self
+            .terms
+            .iter()
+            .map(|(term, seen)| Posting {
+                term: *term,
+                counts: seen.counts.map(|count| u8::try_from(count).unwrap_or(u8::MAX)),
+                blocks: seen.blocks,
+            })
+            .collect();
+        let lines = u32::try_from(total_lines).unwrap_or(u32::MAX);
+        Document {
+            kind,
+            language,
+            content: Content::Read,
+            lines,
+            block_lines: u32::try_from(block_lines).unwrap_or(u32::MAX),
+            lengths,
+            postings,
+            definitions,
+        }
+    }
+
+    fn define(&mut self, name: &[u8], block: u64, lengths: &mut [u32; FIELDS]) {
+        let mut seen = Seen { blocks: block, ..Seen::default() };
+        seen.counts[Field::Definition as usize] = 1;
+        lengths[Field::Definition as usize] += 1;
+        let terms = &mut self.terms;
+        term::terms_of(name, |term| terms.entry(term).or_default().add(&seen));
+        terms.entry(term::hash(Space::Symbol, &name.to_ascii_lowercase())).or_default().add(&seen);
+    }
+
+    fn add_path(&mut self, path: &str, lengths: &mut [u32; FIELDS]) {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let stem = name
+            .split_once('.')
+            .map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
+        for (field, text) in [(Field::Name, stem), (Field::Folder, folders)] {
+            let mut seen = Seen::default();
+            seen.counts[field as usize] = 1;
+            for (_, word) in term::identifiers(text.as_bytes()) {
+                lengths[field as usize] += 1;
+                let terms = &mut self.terms;
+                term::terms_of(word, |term| terms.entry(term).or_default().add(&seen));
+            }
+        }
+    }
+
+    /// Turns the identifiers of the file, each counted once, into terms.
+    fn fold(&mut self, text: &[u8]) {
+        for (start, length, seen) in self.identifiers.values() {
+            let terms = &mut self.terms;
+            term::terms_of(&text[*start..start + length], |term| {
+                terms.entry(term).or_default().add(seen);
+            });
+        }
+    }
+}
+
+/// Does the head of the file say that a program wrote it?
+fn says_generated(text: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&text[..text.len().min(600)]).to_ascii_lowercase();
+    ["@generated", "do not edit", "<auto-generated", "autogenerated", "automatically generated"]
+        .iter()
+        .any(|mark| head.contains(mark))
+}
+
+/// Gives every word of a line with its field; the answer is what the next line starts in.
+fn scan_line(
+    language: Language,
+    line: &[u8],
+    mut state: State,
+    each: &mut impl FnMut(Field, usize, &[u8]),
+) -> State {
+    let code = if language.is_code() { Field::Identifier } else { Field::Text };
+    let mut position = 0;
+    while position < line.len() {
+        let (field, end_mark) = match state {
+            State::Code => {
+                position = scan_code(language, line, position, &mut state, code, each);
+                continue;
+            }
+            State::Comment(end) => (Field::Comment, end),
+            State::LongText(end, field) => (field, end),
+        };
+        let rest = &line[position..];
+        let (inside, after) = match find(rest, end_mark) {
+            Some(at) => (at, Some(position + at + end_mark.len())),
+            None => (rest.len(), None),
+        };
+        give_words(&rest[..inside], position, field, each);
+        match after {
+            Some(next) => (position, state) = (next, State::Code),
+            None => break,
+        }
+    }
+    state
+}
+
+/// One step through code: a word, the start of a comment or a string, or any other byte.
+fn scan_code(
+    language: Language,
+    line: &[u8],
+    position: usize,
+    state: &mut State,
+    code: Field,
+    each: &mut impl FnMut(Field, usize, &[u8]),
+) -> usize {
+    let byte = line[position];
+    if term::is_word_byte(byte) {
+        let length = line[position..].iter().take_while(|byte| term::is_word_byte(**byte)).count();
+        each(code, position, &line[position..position + length]);
+        return position + length;
+    }
+    if byte.is_ascii_whitespace() {
+        return position + 1;
+    }
+    let rest = &line[position..];
+    let mark = language.line_comment();
+    if !mark.is_empty() && rest.starts_with(mark) {
+        give_words(rest, position, Field::Comment, each);
+        return line.len();
+    }
+    if let Some((open, close)) = language.block_comment()
+        && rest.starts_with(open)
+    {
+        *state = State::Comment(close);
+        return position + open.len();
+    }
+    if language == Language::Python {
+        for mark in [&b"\"\"\""[..], b"'''"] {
+            if rest.starts_with(mark) {
+                *state = State::LongText(mark, Field::Comment);
+                return position + 3;
+            }
+        }
+    }
+    if !language.quotes().contains(&byte) {
+        return position + 1;
+    }
+    let Some(length) = closing(&rest[1..], byte) else {
+        if byte == b'`' {
+            *state = State::LongText(b"`", Field::Text);
+        }
+        return position + 1;
+    };
+    give_words(&rest[1..=length], position + 1, Field::Text, each);
+    position + length + 2
+}
+
+fn give_words(
+    text: &[u8],
+    offset: usize,
+    field: Field,
+    each: &mut impl FnMut(Field, usize, &[u8]),
+) {
+    for (at, word) in term::identifiers(text) {
+        each(field, offset + at, word);
+    }
+}
+
+/// Where a string that has just opened ends on this line.
+fn closing(text: &[u8], quote: u8) -> Option<usize> {
+    let mut escaped = false;
+    text.iter().position(|byte| {
+        let end = *byte == quote && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        end
+    })
+}
+
+fn find(text: &[u8], mark: &[u8]) -> Option<usize> {
+    text.windows(mark.len()).position(|window| window == mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(document: &Document, space: Space, word: &str) -> [u8; FIELDS] {
+        let mut bytes = word.as_bytes().to_vec();
+        let term =
+            term::hash(space, if space == Space::Word { term::stem(&mut bytes) } else { &bytes });
+        document
+            .postings
+            .iter()
+            .find(|posting| posting.term == term)
+            .map(|posting| posting.counts)
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn words_are_kept_by_field() {
+        let text = b"// basket comment\nclass CartService {\n  /* long\n basket */ int total(int x) { log(\"checkout // failed\"); }\n}\n";
+        let document = Reader::default().read("src/shop/CartService.java", text);
+        assert_eq!(counts(&document, Space::Word, "basket"), [0, 0, 0, 0, 2, 0]);
+        assert_eq!(counts(&document, Space::Word, "checkout"), [0, 0, 0, 0, 0, 1]);
+        assert_eq!(counts(&document, Space::Word, "failed"), [0, 0, 0, 0, 0, 1]);
+        assert_eq!(counts(&document, Space::Word, "cart"), [1, 0, 1, 1, 0, 0]);
+        assert_eq!(counts(&document, Space::Symbol, "cartservice"), [0, 0, 1, 0, 0, 0]);
+        assert_eq!(counts(&document, Space::Whole, "cartservice"), [1, 0, 1, 1, 0, 0]);
+        assert_eq!(counts(&document, Space::Word, "shop"), [0, 1, 0, 0, 0, 0]);
+        let names: Vec<_> = document
+            .definitions
+            .iter()
+            .map(|definition| (definition.line, definition.name.as_str()))
+            .collect();
+        assert_eq!(names, [(2, "CartService")]);
+    }
+
+    #[test]
+    fn documentation_strings_are_comments() {
+        let document = Reader::default().read(
+            "a.py",
+            b"def f():\n    \"\"\"Total of\n    the basket.\"\"\"\n    return basket # why\n",
+        );
+        assert_eq!(counts(&document, Space::Word, "basket"), [0, 0, 0, 1, 1, 0]);
+        assert_eq!(counts(&document, Space::Word, "why"), [0, 0, 0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn blocks_tell_where_a_word_stands() {
+        let text = format!("{}needle\n", "x y\n".repeat(24 * 3));
+        let document = Reader::default().read("a.rs", text.as_bytes());
+        let term = term::hash(Space::Word, b"needl");
+        let posting = document.postings.iter().find(|posting| posting.term == term).unwrap();
+        assert_eq!(posting.blocks, 1 << 3);
+    }
+
+    #[test]
+    fn a_generated_head_is_believed() {
+        assert_eq!(
+            Reader::default().read("src/a.go", b"// Code generated by x. DO NOT EDIT.\n").kind,
+            Kind::Generated
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_survived(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400), extension in "(rs|py|js|cs|md|rb|html)") {
+            let document = Reader::default().read(&format!("a.{extension}"), &text);
+            assert!(document.definitions.len() <= MOST_PER_FILE);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The one place of this room that starts a process: `git`, to read history.
+//!
+//! The repository is not trusted. Its configuration could name programs to run, so every setting
+//! that can is overridden, lazy fetching is off, no protocol is allowed, and neither the user's nor
+//! the system's configuration is read. Time and output are bounded; git is ended when it passes them.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What a run of git may cost.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Then it is ended.
+    pub time: Duration,
+    /// Bytes of output kept; git is ended when it writes more.
+    pub output: u64,
+}
+
+/// Why git gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GitError {
+    #[error("git could not be run: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("git answered with an error")]
+    Failed,
+    #[error("git took too long")]
+    TimedOut,
+}
+
+/// Settings that could start a program or ask the network, each made harmless.
+const HARMLESS: &[&str] = &[
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "credential.helper=",
+    "diff.external=",
+    "gpg.program=false",
+    "log.showSignature=false",
+    "protocol.allow=never",
+    // Only reading commands run here, and nothing the repository names is started.
+    "safe.directory=*",
+];
+
+/// Runs git in `repository` and gives what it wrote.
+pub(super) fn output(
+    repository: &Path,
+    arguments: &[&str],
+    bounds: Bounds,
+) -> Result<Vec<u8>, GitError> {
+    let mut child = command(repository, arguments).spawn()?;
+    let Some(stdout) = child.stdout.take() else { return Err(GitError::Failed) };
+    let (send, receive) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let result = stdout.take(bounds.output).read_to_end(&mut bytes).map(|_| bytes);
+        // The receiver is gone only when the time was up.
+        let _receiver_gone = send.send(result);
+    });
+    let received = receive.recv_timeout(bounds.time);
+    let complete = matches!(&received, Ok(Ok(bytes)) if (bytes.len() as u64) < bounds.output);
+    if !complete {
+        child.kill()?;
+    }
+    let status = child.wait()?;
+    // The pipe is closed now, so the reader ends.
+    let _reader_panicked = reader.join();
+    match received {
+        Ok(bytes) if status.success() || !complete => Ok(bytes?),
+        Ok(_) => Err(GitError::Failed),
+        Err(_) => Err(GitError::TimedOut),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "history is read by git alone; the search path decides which git"
+)]
+fn command(repository: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.env_clear();
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+        .env("HOME", "/nonexistent")
+        .env("LC_ALL", "C")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_NO_REPLACE_OBJECTS", "1")
+        .env("GIT_ALLOW_PROTOCOL", "")
+        .arg("--no-pager");
+    for setting in HARMLESS {
+        command.args(["-c", setting]);
+    }
+    command
+        .arg("-C")
+        .arg(repository)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
+}

@@ -1,0 +1,223 @@
+//! What part a file plays in its repository, judged by its path: product code comes first in a
+//! ranking, tests and documents only where they were asked for.
+
+/// The part a file plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// Code of the product.
+    Source = 0,
+    /// Tests, fixtures, benchmarks.
+    Test = 1,
+    /// Examples, samples, demonstrations.
+    Example = 2,
+    /// Documents.
+    Document = 3,
+    /// Settings, build files, data.
+    Setting = 4,
+    /// Written by a program, or minified.
+    Generated = 5,
+    /// Somebody else's code.
+    Vendored = 6,
+}
+
+const TEST_WORDS: &[&str] = &[
+    "test",
+    "tests",
+    "spec",
+    "specs",
+    "testing",
+    "testdata",
+    "fixture",
+    "fixtures",
+    "unittest",
+    "unittests",
+    "testsuite",
+    "e2e",
+    "benchmark",
+    "benchmarks",
+    "bench",
+    "benches",
+    "mock",
+    "mocks",
+    "perf",
+    "fuzz",
+    "testutil",
+    "testutils",
+    "snapshots",
+    "testcases",
+    "testlib",
+];
+const EXAMPLE_WORDS: &[&str] = &[
+    "sample",
+    "samples",
+    "example",
+    "examples",
+    "demo",
+    "demos",
+    "playground",
+    "sandbox",
+    "tutorial",
+    "tutorials",
+];
+const DOCUMENT_WORDS: &[&str] =
+    &["doc", "docs", "documentation", "website", "changelog", "changelogs"];
+const VENDOR_WORDS: &[&str] = &[
+    "vendor",
+    "vendored",
+    "third_party",
+    "thirdparty",
+    "node_modules",
+    "bower_components",
+    "deps",
+    "external",
+    "extern",
+    "submodules",
+];
+const GENERATED_WORDS: &[&str] =
+    &["dist", "generated", "gen", "autogen", "__generated__", "migrations"];
+
+impl Kind {
+    /// The kind of a path alone; its content can still turn it into [`Kind::Generated`].
+    pub fn of_path(path: &str, is_code: bool) -> Self {
+        let lower = path.to_ascii_lowercase();
+        let (folders, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
+        let folder_is = |words: &[&str]| folders.split('/').any(|folder| words.contains(&folder));
+        let folder_has =
+            |words: &[&str]| folders.split(['/', '.', '-', '_']).any(|part| words.contains(&part));
+        if folder_is(VENDOR_WORDS) {
+            return Self::Vendored;
+        }
+        if folder_has(TEST_WORDS)
+            || folder_is(&["__tests__", "__mocks__", "__snapshots__"])
+            || is_test_folder(path)
+            || is_test_name(path, name)
+        {
+            return Self::Test;
+        }
+        if folder_has(EXAMPLE_WORDS) {
+            return Self::Example;
+        }
+        if folder_is(GENERATED_WORDS) || is_generated_name(name) {
+            return Self::Generated;
+        }
+        if folder_is(DOCUMENT_WORDS) {
+            return Self::Document;
+        }
+        if is_code {
+            return Self::Source;
+        }
+        if name.ends_with(".md")
+            || name.ends_with(".rst")
+            || name.ends_with(".txt")
+            || name.ends_with(".adoc")
+        {
+            Self::Document
+        } else {
+            Self::Setting
+        }
+    }
+
+    /// The stored form.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// From the stored form; an unknown number counts as a setting.
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Source,
+            1 => Self::Test,
+            2 => Self::Example,
+            3 => Self::Document,
+            5 => Self::Generated,
+            6 => Self::Vendored,
+            _ => Self::Setting,
+        }
+    }
+
+    /// One word for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Test => "test",
+            Self::Example => "example",
+            Self::Document => "document",
+            Self::Setting => "setting",
+            Self::Generated => "generated",
+            Self::Vendored => "vendored",
+        }
+    }
+}
+
+/// Project folders such as `Contoso.Web.Tests`, `ContosoTests` or `core_test`.
+fn is_test_folder(path: &str) -> bool {
+    let Some((folders, _)) = path.rsplit_once('/') else { return false };
+    folders.split('/').any(|folder| {
+        folder.ends_with("Tests") || folder.ends_with("Test") || folder.ends_with("Specs")
+    })
+}
+
+fn is_test_name(path: &str, lower: &str) -> bool {
+    let stem = lower.split('.').next().unwrap_or(lower);
+    let parts_say = lower.split(['.', '-', '_']).any(|part| {
+        matches!(part, "test" | "tests" | "spec" | "specs" | "fixture" | "bench" | "benchmark")
+    });
+    let original = path.rsplit('/').next().unwrap_or(path);
+    let original_stem = original.split('.').next().unwrap_or(original);
+    let ends = original_stem.ends_with("Test")
+        || original_stem.ends_with("Tests")
+        || original_stem.ends_with("TestCase")
+        || original_stem.ends_with("Spec");
+    let starts = original_stem
+        .strip_prefix("Test")
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    parts_say || ends || starts || stem == "conftest"
+}
+
+fn is_generated_name(lower: &str) -> bool {
+    [
+        ".min.js",
+        ".min.css",
+        ".g.cs",
+        ".designer.cs",
+        ".pb.go",
+        ".pb.cc",
+        ".pb.h",
+        "_pb2.py",
+        ".generated.cs",
+        ".snap",
+        ".lock",
+        "-lock.json",
+        "go.sum",
+    ]
+    .iter()
+    .any(|end| lower.ends_with(end))
+        || lower.starts_with("zz_generated")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_tell_their_kind() {
+        for (path, kind) in [
+            ("src/Shop/Cart.cs", Kind::Source),
+            ("test/Shop.Tests/CartTests.cs", Kind::Test),
+            ("src/CartTests/Helper.cs", Kind::Test),
+            ("src/_pytest/unittest.py", Kind::Source),
+            ("pkg/cart_test.go", Kind::Test),
+            ("packages/a/__tests__/x.js", Kind::Test),
+            ("src/Latest.java", Kind::Source),
+            ("examples/a.rs", Kind::Example),
+            ("docs/conf.py", Kind::Document),
+            ("vendor/x/y.go", Kind::Vendored),
+            ("web/app.min.js", Kind::Generated),
+        ] {
+            assert_eq!(Kind::of_path(path, true), kind, "{path}");
+        }
+        assert_eq!(Kind::of_path("README.md", false), Kind::Document);
+        assert_eq!(Kind::of_path("app.json", false), Kind::Setting);
+    }
+}

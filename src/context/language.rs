@@ -1,0 +1,203 @@
+//! What a file is written in, judged by its name, and how that language marks comments and strings.
+
+/// Families of languages that share their way of naming a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Language {
+    /// Plain text, data, or a language that is not known.
+    Other = 0,
+    /// C and C++ and their relatives.
+    C = 1,
+    /// C#.
+    CSharp = 2,
+    /// Java, Scala, Groovy.
+    Java = 3,
+    /// Kotlin.
+    Kotlin = 4,
+    /// JavaScript and TypeScript, with the component formats around them.
+    Script = 5,
+    /// Python.
+    Python = 6,
+    /// Go.
+    Go = 7,
+    /// Rust.
+    Rust = 8,
+    /// Swift.
+    Swift = 9,
+    /// Ruby.
+    Ruby = 10,
+    /// PHP.
+    Php = 11,
+    /// Shell scripts.
+    Shell = 12,
+    /// SQL and Lua: comments start with two dashes.
+    Dashed = 13,
+    /// Markup: HTML, XML, XAML, templates.
+    Markup = 14,
+    /// Prose: Markdown, reStructuredText, plain text.
+    Prose = 15,
+    /// Settings and data: JSON, YAML, TOML, project files.
+    Data = 16,
+    /// Style sheets.
+    Style = 17,
+    /// Grammars and interface descriptions with C-like comments.
+    Grammar = 18,
+}
+
+impl Language {
+    /// The language of a path, by the last part of its name.
+    pub fn of_path(path: &str) -> Self {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let Some((_, extension)) = name.rsplit_once('.') else {
+            return match name {
+                "Makefile" | "makefile" | "Dockerfile" | "Rakefile" | "Gemfile" => Self::Shell,
+                "README" | "LICENSE" | "CHANGELOG" | "AUTHORS" | "NEWS" => Self::Prose,
+                _ => Self::Other,
+            };
+        };
+        match extension.to_ascii_lowercase().as_str() {
+            "c" | "h" | "cc" | "cpp" | "cxx" | "hpp" | "hh" | "hxx" | "ipp" | "inl" | "m"
+            | "mm" | "cu" | "cuh" => Self::C,
+            "cs" | "csx" => Self::CSharp,
+            "java" | "scala" | "groovy" => Self::Java,
+            "kt" | "kts" => Self::Kotlin,
+            "js" | "jsx" | "mjs" | "cjs" | "ts" | "tsx" | "mts" | "cts" | "vue" | "svelte" => {
+                Self::Script
+            }
+            "py" | "pyx" | "pxd" | "pyi" => Self::Python,
+            "go" => Self::Go,
+            "rs" => Self::Rust,
+            "swift" => Self::Swift,
+            "rb" | "rake" | "gemspec" => Self::Ruby,
+            "php" => Self::Php,
+            "sh" | "bash" | "zsh" | "ps1" | "psm1" | "pl" | "pm" | "r" | "jl" | "ex" | "exs" => {
+                Self::Shell
+            }
+            "sql" | "lua" | "hs" | "elm" | "vb" => Self::Dashed,
+            "html" | "htm" | "xml" | "xaml" | "axaml" | "razor" | "cshtml" | "template" | "hbs"
+            | "erb" | "resx" => Self::Markup,
+            "md" | "mdx" | "rst" | "txt" | "adoc" | "markdown" => Self::Prose,
+            "json" | "yaml" | "yml" | "toml" | "ini" | "cfg" | "conf" | "csv" | "tsv" | "lock"
+            | "csproj" | "props" | "targets" | "sln" | "gradle" | "properties" | "tf" | "hcl" => {
+                Self::Data
+            }
+            "css" | "scss" | "less" | "sass" => Self::Style,
+            "proto" | "y" | "l" | "g4" | "tt" | "thrift" | "fbs" | "graphql" | "fs" | "dart"
+            | "zig" | "jq" => Self::Grammar,
+            _ => Self::Other,
+        }
+    }
+
+    /// Is this something a program is written in?
+    pub fn is_code(self) -> bool {
+        !matches!(self, Self::Other | Self::Prose | Self::Data)
+    }
+
+    /// The stored form.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// From the stored form; an unknown number is an unknown language.
+    pub fn from_code(code: u8) -> Self {
+        const ALL: [Language; 19] = [
+            Language::Other,
+            Language::C,
+            Language::CSharp,
+            Language::Java,
+            Language::Kotlin,
+            Language::Script,
+            Language::Python,
+            Language::Go,
+            Language::Rust,
+            Language::Swift,
+            Language::Ruby,
+            Language::Php,
+            Language::Shell,
+            Language::Dashed,
+            Language::Markup,
+            Language::Prose,
+            Language::Data,
+            Language::Style,
+            Language::Grammar,
+        ];
+        ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
+    }
+
+    /// What starts a comment that ends with the line.
+    pub(super) fn line_comment(self) -> &'static [u8] {
+        match self {
+            Self::C
+            | Self::CSharp
+            | Self::Java
+            | Self::Kotlin
+            | Self::Script
+            | Self::Go
+            | Self::Rust
+            | Self::Swift
+            | Self::Php
+            | Self::Style
+            | Self::Grammar => b"//",
+            Self::Python | Self::Ruby | Self::Shell | Self::Data => b"#",
+            Self::Dashed => b"--",
+            Self::Other | Self::Markup | Self::Prose => b"",
+        }
+    }
+
+    /// What starts and ends a comment of several lines.
+    pub(super) fn block_comment(self) -> Option<(&'static [u8], &'static [u8])> {
+        match self {
+            Self::C
+            | Self::CSharp
+            | Self::Java
+            | Self::Kotlin
+            | Self::Script
+            | Self::Go
+            | Self::Rust
+            | Self::Swift
+            | Self::Php
+            | Self::Style
+            | Self::Grammar => Some((b"/*", b"*/")),
+            Self::Markup => Some((b"<!--", b"-->")),
+            _ => None,
+        }
+    }
+
+    /// The characters that open and close a string on one line.
+    pub(super) fn quotes(self) -> &'static [u8] {
+        match self {
+            Self::Other | Self::Prose | Self::Markup => b"",
+            // A single quote is a lifetime or a character there, never a long string.
+            Self::Rust
+            | Self::C
+            | Self::Java
+            | Self::Kotlin
+            | Self::CSharp
+            | Self::Swift
+            | Self::Grammar => b"\"",
+            Self::Go | Self::Script => b"\"'`",
+            _ => b"\"'",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_are_told_by_extension_and_survive_storage() {
+        for (path, language) in [
+            ("src/a.cs", Language::CSharp),
+            ("a/b.TSX", Language::Script),
+            ("x.rs", Language::Rust),
+            ("Makefile", Language::Shell),
+            ("no-extension", Language::Other),
+            ("docs/readme.md", Language::Prose),
+        ] {
+            assert_eq!(Language::of_path(path), language, "{path}");
+            assert_eq!(Language::from_code(language.code()), language);
+        }
+        assert_eq!(Language::from_code(200), Language::Other);
+    }
+}

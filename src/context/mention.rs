@@ -1,0 +1,139 @@
+//! Paths, dotted names, links and fenced code in the text of an item. Pure.
+
+/// Leaves out what is not the reporter's words: comments of the form, pictures, addresses.
+///
+/// The second value holds the files that links into a code browser point to.
+pub(super) fn without_noise(text: &str) -> (String, Vec<String>) {
+    let mut clean = String::with_capacity(text.len());
+    let mut linked = Vec::new();
+    let mut rest = text;
+    while let Some(at) = next_noise(rest) {
+        clean.push_str(&rest[..at]);
+        clean.push(' ');
+        let noise = &rest[at..];
+        let length = if noise.starts_with("<!--") {
+            noise.find("-->").map_or(noise.len(), |end| end + 3)
+        } else if noise.starts_with("![") {
+            noise.find(')').map_or(2, |end| end + 1)
+        } else {
+            noise
+                .find(|c: char| c.is_whitespace() || matches!(c, ')' | '>' | '"' | ']'))
+                .unwrap_or(noise.len())
+        };
+        linked.extend(linked_path(&noise[..length]));
+        rest = &noise[length..];
+    }
+    clean.push_str(rest);
+    (clean, linked)
+}
+
+fn next_noise(text: &str) -> Option<usize> {
+    ["<!--", "![", "http://", "https://", "data:image"]
+        .iter()
+        .filter_map(|mark| text.find(mark))
+        .min()
+}
+
+/// The file behind `https://host/owner/name/blob/commit/path#L1`.
+fn linked_path(address: &str) -> Option<String> {
+    let (_, after) = address.split_once("/blob/")?;
+    let (_, path) = after.split_once('/')?;
+    let path = path.split(['#', '?']).next().unwrap_or(path);
+    (!path.is_empty()).then(|| path.to_lowercase())
+}
+
+/// The text in pieces, each with whether it stands between fences.
+pub(super) fn fenced(text: &str) -> Vec<(&str, bool)> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    let mut inside = false;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
+            pieces.push((&text[start..at], inside));
+            start = at + line.len();
+            inside = !inside;
+        }
+        at += line.len();
+    }
+    pieces.push((&text[start..], inside));
+    pieces.retain(|(piece, _)| !piece.is_empty());
+    pieces
+}
+
+/// Gives everything that looks like a path or a file's name.
+pub(super) fn paths(text: &str, mut each: impl FnMut(String)) {
+    let inside = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '/' | '\\' | '.' | '_' | '-' | '@' | '+')
+    };
+    for candidate in text.split(|c: char| !inside(c)) {
+        let candidate = candidate.trim_matches(|c: char| matches!(c, '.' | '-' | '@' | '+'));
+        let path = candidate.replace('\\', "/").to_lowercase();
+        let path = path.trim_start_matches(['.', '/']);
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let Some((stem, extension)) = name.rsplit_once('.') else { continue };
+        let likely = (1..=6).contains(&extension.len())
+            && extension.chars().all(|c| c.is_ascii_alphanumeric())
+            && !extension.starts_with(|c: char| c.is_ascii_digit());
+        if likely && !stem.is_empty() && stem.chars().any(|c| c.is_ascii_alphabetic()) {
+            each(path.to_owned());
+        }
+    }
+}
+
+/// Gives every dotted or double-colon name in lower case, in parts.
+pub(super) fn dotted(text: &str, mut each: impl FnMut(Vec<String>)) {
+    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
+    for candidate in text.split(|c: char| !inside(c)) {
+        let parts: Vec<String> = candidate
+            .split(['.', ':', '#'])
+            .filter(|part| !part.is_empty())
+            .map(str::to_lowercase)
+            .collect();
+        let named = parts
+            .iter()
+            .all(|part| part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'));
+        if (2..=8).contains(&parts.len()) && named {
+            each(parts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_give_their_file_and_no_words() {
+        let (clean, linked) = without_noise(
+            "see https://github.com/a/b/blob/abc/src/Cart.cs#L3 <!-- form --> ![x](y) end",
+        );
+        assert_eq!(linked, ["src/cart.cs"]);
+        assert_eq!(clean.split_whitespace().collect::<Vec<_>>(), ["see", "end"]);
+    }
+
+    #[test]
+    fn fences_split_the_text() {
+        let pieces = fenced("a\n```rust\nb\n```\nc");
+        assert_eq!(pieces, [("a\n", false), ("b\n", true), ("c", false)]);
+    }
+
+    #[test]
+    fn stack_frames_give_their_files() {
+        let mut found = Vec::new();
+        let text = "File \"/usr/lib/site-packages/shop/cart.py\", line 3\n at Shop.Cart.Total() in C:\\src\\Shop\\Cart.cs:line 9\n at x.Cart.total(Cart.java:12)\n v1.2.3";
+        paths(text, |path| found.push(path));
+        assert!(found.contains(&"usr/lib/site-packages/shop/cart.py".to_owned()), "{found:?}");
+        assert!(found.contains(&"cart.java".to_owned()));
+        assert!(found.iter().any(|path| path.ends_with("src/shop/cart.cs")));
+        assert!(!found.iter().any(|path| path.contains("1.2")));
+    }
+
+    #[test]
+    fn dotted_names_come_in_parts() {
+        let mut found = Vec::new();
+        dotted("use shop::cart::total, Shop.Cart and 1.2.", |parts| found.push(parts.join(" ")));
+        assert_eq!(found, ["shop cart total", "shop cart"]);
+    }
+}

@@ -1,0 +1,269 @@
+//! What a work item says about the code: its words, weighted by where they stand, and the names,
+//! paths and symbols it mentions. Pure.
+
+use std::collections::BTreeMap;
+
+use super::bytes::cut;
+use super::mention;
+use super::term::{self, Space, Term};
+use crate::model::CleanItem;
+
+/// Longest text that is looked at; what follows repeats it.
+const LONGEST: usize = 60_000;
+/// Words beyond this many, the lightest first, are left out.
+const MOST_WORDS: usize = 400;
+
+/// Words that say nothing about where to look.
+const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
+
+/// A weighted term, with the word it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weighted {
+    /// As the index knows it.
+    pub term: Term,
+    /// As it was written first.
+    pub text: String,
+    /// More for the title, less for quoted code.
+    pub weight: f64,
+}
+
+/// What an item says about the code.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Query {
+    /// Stemmed words, heaviest first.
+    pub words: Vec<Weighted>,
+    /// Whole compound identifiers.
+    pub identifiers: Vec<Weighted>,
+    /// Names that may be defined somewhere.
+    pub symbols: Vec<Weighted>,
+    /// Paths and file names, with forward slashes and in lower case.
+    pub paths: Vec<String>,
+    /// Dotted and double-colon names in lower case, in parts.
+    pub dotted: Vec<Vec<String>>,
+    /// Does it speak of tests?
+    pub about_tests: bool,
+    /// Does it speak of documents?
+    pub about_documents: bool,
+}
+
+/// Where in the item a text stands decides how much its words weigh.
+#[derive(Debug, Clone, Copy)]
+struct Weight(f64);
+
+const TITLE: Weight = Weight(3.0);
+const PROSE: Weight = Weight(1.0);
+const CODE: Weight = Weight(0.5);
+const AREA: Weight = Weight(1.0);
+const MODULE: Weight = Weight(2.0);
+
+impl Query {
+    /// From any text; its first line is the title.
+    pub fn from_text(text: &str) -> Self {
+        let (title, body) = text.split_once('\n').unwrap_or((text, ""));
+        let mut collector = Collector::default();
+        collector.take(title, body);
+        collector.finish()
+    }
+
+    /// From a work item and the modules triage named.
+    pub fn from_item(item: &CleanItem, modules: &[String]) -> Self {
+        let mut collector = Collector::default();
+        let body: String =
+            item.fields.iter().map(|field| field.full.as_str()).collect::<Vec<_>>().join("\n\n");
+        collector.take(&item.item.title, &body);
+        // The first part of an area path is the project's name, which every item shares.
+        let area = item
+            .item
+            .area_path
+            .as_deref()
+            .and_then(|path| path.split_once('\\'))
+            .map_or("", |(_, rest)| rest);
+        collector.words(area, AREA);
+        item.item.tags.iter().for_each(|tag| collector.words(tag, AREA));
+        for module in modules {
+            collector.words(module, MODULE);
+            collector.mentions(module);
+        }
+        collector.finish()
+    }
+
+    /// Is there nothing to look for?
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.paths.is_empty() && self.symbols.is_empty()
+    }
+}
+
+#[derive(Default)]
+struct Collector {
+    words: BTreeMap<Term, (String, f64)>,
+    identifiers: BTreeMap<String, f64>,
+    paths: std::collections::BTreeSet<String>,
+    dotted: std::collections::BTreeSet<Vec<String>>,
+    stop: std::collections::HashSet<&'static str>,
+    title: String,
+}
+
+impl Collector {
+    fn take(&mut self, title: &str, body: &str) {
+        self.stop = STOP.split(' ').collect();
+        self.title = title.to_lowercase();
+        let (body, linked) = mention::without_noise(cut(body, LONGEST));
+        self.paths.extend(linked);
+        self.words(title, TITLE);
+        self.quoted(title);
+        self.mentions(title);
+        for (text, fenced) in mention::fenced(&body) {
+            self.words(text, if fenced { CODE } else { PROSE });
+            self.mentions(text);
+            if !fenced {
+                self.quoted(text);
+            }
+        }
+    }
+
+    fn words(&mut self, text: &str, weight: Weight) {
+        for (at, word) in term::identifiers(text.as_bytes()) {
+            let stop = &self.stop;
+            let words = &mut self.words;
+            term::parts(word, |part| {
+                let Ok(part) = std::str::from_utf8(part) else { return };
+                if part.len() > 1
+                    && !part.starts_with(|c: char| c.is_ascii_digit())
+                    && !stop.contains(part)
+                {
+                    let term = term::hash(Space::Word, term::stem(&mut part.as_bytes().to_vec()));
+                    words.entry(term).or_insert_with(|| (part.to_owned(), 0.0)).1 += weight.0;
+                }
+            });
+            let Ok(word) = std::str::from_utf8(word) else { continue };
+            let called = text.as_bytes().get(at + word.len()) == Some(&b'(');
+            self.identifier(word, weight, called);
+        }
+    }
+
+    /// Keeps a word that looks like a name in code.
+    fn identifier(&mut self, word: &str, weight: Weight, called: bool) {
+        let compound = term::is_compound(word.as_bytes());
+        let proper = word.starts_with(|c: char| c.is_ascii_uppercase());
+        let plain = self.stop.contains(word.to_ascii_lowercase().as_str());
+        if word.len() > 2 && !plain && (compound || proper || called) {
+            let factor = if compound { 1.0 } else { 0.5 };
+            *self.identifiers.entry(word.to_owned()).or_default() += weight.0 * factor;
+        }
+    }
+
+    /// Names between backticks are meant as names.
+    fn quoted(&mut self, text: &str) {
+        for quoted in text.split('`').skip(1).step_by(2) {
+            for (_, word) in term::identifiers(quoted.as_bytes()) {
+                if let Ok(word) = std::str::from_utf8(word)
+                    && word.len() > 2
+                    && !word.starts_with(|c: char| c.is_ascii_digit())
+                {
+                    *self.identifiers.entry(word.to_owned()).or_default() += 1.5;
+                }
+            }
+        }
+    }
+
+    fn mentions(&mut self, text: &str) {
+        mention::paths(text, |path| {
+            self.paths.insert(path);
+        });
+        mention::dotted(text, |parts| {
+            self.dotted.insert(parts);
+        });
+    }
+
+    fn finish(self) -> Query {
+        let mut words: Vec<_> = self
+            .words
+            .into_iter()
+            .map(|(term, (text, weight))| Weighted { term, text, weight: damp(weight) })
+            .collect();
+        words.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.term.cmp(&b.term)));
+        words.truncate(MOST_WORDS);
+        let mut folded: BTreeMap<String, (String, f64)> = BTreeMap::new();
+        for (text, weight) in self.identifiers {
+            folded.entry(text.to_ascii_lowercase()).or_insert((text, 0.0)).1 += weight;
+        }
+        let named = |space: Space| {
+            let mut all: Vec<_> = folded
+                .iter()
+                .filter(|(key, (text, _))| {
+                    space == Space::Symbol || (key.len() > 3 && term::is_compound(text.as_bytes()))
+                })
+                .map(|(key, (text, weight))| Weighted {
+                    term: term::hash(space, key.as_bytes()),
+                    text: text.clone(),
+                    weight: damp(*weight),
+                })
+                .collect();
+            all.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.text.cmp(&b.text)));
+            all.truncate(MOST_WORDS / 2);
+            all
+        };
+        let about = |names: &[&str]| {
+            self.title.split(|c: char| !c.is_alphanumeric()).any(|word| names.contains(&word))
+        };
+        Query {
+            words,
+            identifiers: named(Space::Whole),
+            symbols: named(Space::Symbol),
+            paths: self.paths.into_iter().collect(),
+            dotted: self.dotted.into_iter().collect(),
+            about_tests: about(&["test", "tests", "flaky", "fixture"]),
+            about_documents: about(&["docs", "documentation", "readme", "typo"]),
+        }
+    }
+}
+
+/// The tenth mention says less than the first.
+fn damp(weight: f64) -> f64 {
+    if weight > 1.0 { 1.0 + weight.ln() } else { weight.max(0.3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(query: &Query, text: &str) -> Option<f64> {
+        let term = term::hash(Space::Word, term::stem(&mut text.as_bytes().to_vec()));
+        query.words.iter().find(|word| word.term == term).map(|word| word.weight)
+    }
+
+    #[test]
+    fn the_title_weighs_more_than_prose_and_prose_more_than_code() {
+        let query = Query::from_text("Basket total\nThe checkout fails.\n```\nwarehouse()\n```\n");
+        assert!(word(&query, "basket") > word(&query, "checkout"));
+        assert!(word(&query, "checkout") > word(&query, "warehouse"));
+        assert_eq!(word(&query, "the"), None);
+    }
+
+    #[test]
+    fn names_and_paths_are_taken_as_such() {
+        let query =
+            Query::from_text("x\nSee `CartService.total` in src\\Shop\\Cart.cs and parse_line.");
+        let symbols: Vec<_> = query.symbols.iter().map(|symbol| symbol.text.as_str()).collect();
+        assert!(
+            symbols.contains(&"CartService")
+                && symbols.contains(&"total")
+                && symbols.contains(&"parse_line"),
+            "{symbols:?}"
+        );
+        assert!(query.paths.contains(&"src/shop/cart.cs".to_owned()), "{:?}", query.paths);
+        assert!(query.dotted.contains(&vec!["cartservice".to_owned(), "total".to_owned()]));
+    }
+
+    #[test]
+    fn an_empty_text_asks_for_nothing() {
+        assert!(Query::from_text("").is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_survived(text in "\\PC{0,300}") {
+            Query::from_text(&text);
+        }
+    }
+}
