@@ -3,8 +3,6 @@
 
 pub mod model;
 pub mod event;
-pub mod clean;
-pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod schedule;
@@ -12,13 +10,14 @@ pub mod fetch;
 pub mod clean;
 pub mod dedupe;
 pub mod prompt;
-pub mod session;
-pub mod simulate;
 pub mod triage;
 pub mod context;
 pub mod analyze;
 pub mod session;
 pub mod store;
 pub mod report;
+pub mod run;
 pub mod simulate;
 pub mod exec;
+pub mod app;
+pub mod cli;

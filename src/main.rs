@@ -1,13 +1,11 @@
-//! The program: a keeper or a misbehaving agent if it was started as one, else the command line.
+//! The `heartbeat` binary: a keeper or a misbehaving stand-in if it was started as one, else the
+//! command line.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = heartbeat::session::keeper::main_if_keeper() {
-        return code;
-    }
-    if let Some(code) = heartbeat::simulate::hostile::main_if_hostile() {
-        return code;
-    }
-    ExitCode::SUCCESS
+    // Both fork and must be single-threaded: they are decided before anything else starts.
+    heartbeat::session::keeper::main_if_keeper()
+        .or_else(heartbeat::simulate::hostile::main_if_hostile)
+        .unwrap_or_else(heartbeat::cli::main)
 }

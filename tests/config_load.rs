@@ -53,6 +53,7 @@ impl Place {
     fn request(&self) -> LoadRequest {
         let home = ("HOME".to_owned(), self.path("home").display().to_string());
         LoadRequest {
+            discover: heartbeat::config::Discover::UsualPlaces,
             explicit: None,
             environment: Environment::new(self.variables.iter().cloned().chain([home])),
             cwd: self.path("work"),

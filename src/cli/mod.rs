@@ -1,6 +1,342 @@
-//! The command line.
+//! The command line: parse, do, print, exit code. Quick commands start no runtime and no database.
 
+pub mod args;
 pub mod clean;
-//! The command line, one file per command.
-
 pub mod context;
+mod dry;
+pub mod error;
+pub mod exit;
+mod init;
+mod show;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser as _;
+use serde::Serialize;
+
+use crate::app::demo::{self, Demo};
+use crate::app::{self, Setting, daemon, once};
+use crate::clock::Clock;
+use crate::config::{Config, Environment, Loaded, LogFormat, LogLevel, load};
+use crate::report::summary::{self, RunReport};
+use crate::report::terminal::Progress;
+use crate::store::{Journal, Store};
+use args::{Cli, Command, GlobalArgs, Level, Simulate};
+use error::CommandError;
+use exit::Code;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match dispatch(cli) {
+        Ok(code) => code.into(),
+        Err(error) => {
+            say_error(&error);
+            error.code().into()
+        }
+    }
+}
+
+/// Help and version go to standard output and are no failure.
+fn usage(error: &clap::Error) -> ExitCode {
+    // A reader that went away needs no help.
+    drop(error.print());
+    if error.use_stderr() { Code::Usage.into() } else { Code::Done.into() }
+}
+
+#[expect(clippy::print_stderr, reason = "the one place that tells a failed command")]
+fn say_error(error: &CommandError) {
+    eprintln!("heartbeat: {error}");
+}
+
+fn dispatch(cli: Cli) -> Result<Code, CommandError> {
+    let environment = app::snapshot();
+    let context = Context { global: cli.global, environment, clock: Clock::system() };
+    match cli.command {
+        Some(Command::Simulate(Simulate::Agent(args))) => Ok(simulate_agent(&args)),
+        Some(command) => context.command(command),
+        None if cli.dry_run => context.on_runtime(context.rehearse(cli.demo)),
+        None if cli.once => context.on_runtime(context.once(cli.demo)),
+        None => context.on_runtime(context.follow_schedule(cli.demo)),
+    }
+}
+
+fn simulate_agent(args: &crate::simulate::agent::SimulateAgentArgs) -> Code {
+    if crate::simulate::agent::run(args) == ExitCode::SUCCESS {
+        Code::Done
+    } else {
+        Code::Unexpected
+    }
+}
+
+/// What every command works with.
+struct Context {
+    global: GlobalArgs,
+    environment: Environment,
+    clock: Clock,
+}
+
+impl Context {
+    fn on_runtime<T>(
+        &self,
+        work: impl Future<Output = Result<T, CommandError>>,
+    ) -> Result<T, CommandError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(8)
+            .enable_all()
+            .build()
+            .map_err(CommandError::io("the runtime cannot be started"))?;
+        runtime.block_on(work)
+    }
+
+    fn load(&self) -> Result<Loaded, CommandError> {
+        Ok(load(&app::load_request(&self.global, &self.environment)?)?)
+    }
+
+    /// A setting on the real world.
+    fn setting(&self) -> Result<Setting, CommandError> {
+        let request = app::load_request(&self.global, &self.environment)?;
+        let config = load(&request)?.config;
+        self.setting_of(config, &request.cwd)
+    }
+
+    fn setting_of(&self, config: Config, cwd: &std::path::Path) -> Result<Setting, CommandError> {
+        let credential = Arc::new(app::ConfiguredCredential::new(&config, &self.environment));
+        Setting::new(config, self.environment.clone(), self.clock.clone(), credential, cwd)
+    }
+
+    async fn demo(&self, fresh: demo::Fresh) -> Result<Demo, CommandError> {
+        demo::start(&self.global, &self.environment, self.clock.clone(), fresh).await
+    }
+
+    fn start_logging(&self, default: LogLevel, format: LogFormat) {
+        let level = self.global.log_level.map_or(default, |level| match level {
+            Level::Error => LogLevel::Error,
+            Level::Warn => LogLevel::Warn,
+            Level::Info => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+            Level::Trace => LogLevel::Trace,
+        });
+        app::start_logging(level, format);
+    }
+
+    fn progress(&self) -> Progress {
+        if self.global.quiet {
+            Progress::Silent
+        } else if std::io::stderr().is_terminal() {
+            Progress::Live
+        } else {
+            Progress::Lines
+        }
+    }
+
+    async fn once(&self, with_demo: bool) -> Result<Code, CommandError> {
+        self.start_logging(LogLevel::Warn, LogFormat::Human);
+        let (setting, world) = if with_demo {
+            let demo = self.demo(demo::Fresh::Yes).await?;
+            (demo.setting.clone(), Some(demo))
+        } else {
+            (self.setting()?, None)
+        };
+        app::guard_children();
+        let report = once::once(&setting, self.progress()).await?;
+        self.print(&report, |report| summary::render(report, &setting.state))?;
+        if let Some(world) = world {
+            world.simulator.stop().await;
+        }
+        Ok(code_of(&report))
+    }
+
+    async fn rehearse(&self, with_demo: bool) -> Result<Code, CommandError> {
+        self.start_logging(LogLevel::Warn, LogFormat::Human);
+        let (setting, world) = if with_demo {
+            let demo = self.demo(demo::Fresh::No).await?;
+            (demo.setting.clone(), Some(demo))
+        } else {
+            (self.setting()?, None)
+        };
+        let rehearsal = once::rehearse(&setting).await?;
+        self.print(&rehearsal, dry::render)?;
+        if let Some(world) = world {
+            world.simulator.stop().await;
+        }
+        Ok(Code::Done)
+    }
+
+    async fn follow_schedule(&self, with_demo: bool) -> Result<Code, CommandError> {
+        let world = if with_demo { Some(self.demo(demo::Fresh::Yes).await?) } else { None };
+        let request = match &world {
+            Some(demo) => demo.request.clone(),
+            None => app::load_request(&self.global, &self.environment)?,
+        };
+        let reloader = crate::config::Reloader::start(request.clone())?;
+        let log = reloader.current().config.log.clone();
+        self.start_logging(log.level, log.format);
+        let credential = world.as_ref().map(|demo| Arc::clone(&demo.setting.credential));
+        let make = |config: Config| match &credential {
+            Some(credential) => Setting::new(
+                config,
+                self.environment.clone(),
+                self.clock.clone(),
+                Arc::clone(credential),
+                &request.cwd,
+            ),
+            None => self.setting_of(config, &request.cwd),
+        };
+        app::guard_children();
+        let code = daemon::follow(reloader, make, self.progress()).await?;
+        if let Some(world) = world {
+            world.simulator.stop().await;
+        }
+        Ok(code)
+    }
+
+    fn command(&self, command: Command) -> Result<Code, CommandError> {
+        match command {
+            Command::Init(args) => self.init(&args),
+            Command::Schedule { next } => self.schedule(next),
+            Command::Config => self.show_config(),
+            Command::Clean(args) => {
+                let (stdin, stdout, stderr) =
+                    (std::io::stdin(), std::io::stdout(), std::io::stderr());
+                clean::run(&args, &mut stdin.lock(), &mut stdout.lock(), &mut stderr.lock())?;
+                Ok(Code::Done)
+            }
+            Command::Context(args) => self.context(&args),
+            Command::Status => self.on_runtime(self.status()),
+            Command::Runs(limit) => self.on_runtime(async {
+                let Some((store, _)) = self.state()? else { return self.no_state() };
+                let runs = store.runs(limit.limit).await?;
+                self.print(&runs, |runs| show::render_runs(runs))?;
+                Ok(Code::Done)
+            }),
+            Command::Sessions(limit) => self.on_runtime(async {
+                let Some((store, _)) = self.state()? else { return self.no_state() };
+                let sessions = store.sessions(limit.limit).await?;
+                self.print(&sessions, |sessions| show::render_sessions(sessions))?;
+                Ok(Code::Done)
+            }),
+            Command::Show { item } => self.on_runtime(async {
+                let Some((store, config)) = self.state()? else { return self.no_state() };
+                let story = show::story(&store, &config.source.name, &item).await?;
+                self.print(&story, show::render_story)?;
+                Ok(Code::Done)
+            }),
+            Command::Retry { item } => self.on_runtime(self.retry(&item)),
+            Command::Simulate(Simulate::Ado(args)) => self.on_runtime(self.simulate_ado(args)),
+            Command::Simulate(Simulate::Agent(args)) => Ok(simulate_agent(&args)),
+        }
+    }
+
+    fn init(&self, args: &init::InitArgs) -> Result<Code, CommandError> {
+        let path = self.global.config.clone().unwrap_or_else(|| crate::config::FILE_NAME.into());
+        write_out(&init::run(args, &path)?)?;
+        Ok(Code::Done)
+    }
+
+    fn schedule(&self, next: usize) -> Result<Code, CommandError> {
+        let config = self.load()?.config.schedule;
+        let schedule = crate::schedule::Schedule::parse(&config.cron, &config.timezone)?;
+        let upcoming = schedule.upcoming(self.clock.now(), next);
+        self.print(&upcoming, |upcoming| crate::schedule::render(upcoming))?;
+        Ok(Code::Done)
+    }
+
+    fn show_config(&self) -> Result<Code, CommandError> {
+        let values = crate::config::show::values(&self.load()?);
+        self.print(&values, |values| {
+            crate::config::show::render(values, crate::config::show::WithOrigin::Yes)
+        })?;
+        Ok(Code::Done)
+    }
+
+    fn context(&self, args: &context::ContextArgs) -> Result<Code, CommandError> {
+        let config = self.load()?.config;
+        let indexes = app::state_folder(&config, &self.environment)?.join("index");
+        context::run(args, &indexes, &mut std::io::stdout().lock(), &mut std::io::stderr().lock())?;
+        Ok(Code::Done)
+    }
+
+    async fn status(&self) -> Result<Code, CommandError> {
+        let Some((store, config)) = self.state()? else { return self.no_state() };
+        let now = self.clock.now();
+        let status = show::status(&store, &config, now).await?;
+        self.print(&status, |status| show::render_status(status, now))?;
+        Ok(Code::Done)
+    }
+
+    async fn retry(&self, item: &str) -> Result<Code, CommandError> {
+        let Some((reading, config)) = self.state()? else { return self.no_state() };
+        let key = show::parse_key(&config.source.name, item)?;
+        let store = Store::open(reading.folder())?;
+        let journal = Journal::open(store, self.clock.clone(), None)?;
+        if !journal.requeue(key.clone()).await? {
+            return Err(CommandError::NotFound(format!(
+                "{key} was never seen, or a session for it is running"
+            )));
+        }
+        write_out(&format!("{key} is back in line, with all its attempts\n"))?;
+        Ok(Code::Done)
+    }
+
+    async fn simulate_ado(
+        &self,
+        args: crate::simulate::ado::SimulateAdoArgs,
+    ) -> Result<Code, CommandError> {
+        let told = crate::simulate::ado::run(args, |simulator| {
+            // A reader that went away does not stop the simulator.
+            drop(write_out(&format!("{}\n", simulator.base_url())));
+        });
+        told.await.map_err(CommandError::io("the simulated tracker cannot listen"))?;
+        Ok(Code::Done)
+    }
+
+    /// The state for reading, if there is one, and the configuration.
+    fn state(&self) -> Result<Option<(Store, Config)>, CommandError> {
+        let config = self.load()?.config;
+        let folder = app::state_folder(&config, &self.environment)?;
+        Ok(Store::open_for_reading(&folder)?.map(|store| (store, config)))
+    }
+
+    fn no_state(&self) -> Result<Code, CommandError> {
+        self.print(&serde_json::Value::Null, |_| {
+            "Nothing has run on this state yet. Start with `heartbeat --dry-run`.\n".into()
+        })?;
+        Ok(Code::Done)
+    }
+
+    fn print<T: Serialize>(
+        &self,
+        value: &T,
+        render: impl FnOnce(&T) -> String,
+    ) -> Result<(), CommandError> {
+        if !self.global.json {
+            return write_out(&render(value));
+        }
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
+        write_out(&format!("{text}\n"))
+    }
+}
+
+/// The exit code that a report announces is the one the process leaves with.
+fn code_of(report: &RunReport) -> Code {
+    Code::ALL.into_iter().find(|code| code.number() == report.exit_code).unwrap_or(Code::Unexpected)
+}
+
+/// Standard output, in one place. A closed pipe is the reader's choice, not a failure.
+fn write_out(text: &str) -> Result<(), CommandError> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CommandError::io("standard output cannot be written")(error))
+        }
+        _ => Ok(()),
+    }
+}

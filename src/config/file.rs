@@ -9,7 +9,7 @@ use toml::de::DeTable;
 
 use super::error::{ConfigError, Origin, Problem, Suggestion};
 use super::keys::{Entry, Keys};
-use super::{LoadRequest, leak};
+use super::{Discover, LoadRequest, leak};
 
 /// What the file is called in the working directory and in the configuration folder.
 pub const FILE_NAME: &str = "heartbeat.toml";
@@ -22,6 +22,9 @@ const MAX_SYNTAX_PROBLEMS: usize = 5;
 
 /// The file to read and its text; none if there is none and nobody asked for one.
 pub(super) fn find(request: &LoadRequest) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    if request.explicit.is_none() && request.discover == Discover::Nowhere {
+        return Ok(None);
+    }
     let variable = request.environment.raw("HEARTBEAT_CONFIG").filter(|path| !path.is_empty());
     let asked_for = match (&request.explicit, variable) {
         (Some(path), _) => Some((path.clone(), "--config")),

@@ -15,12 +15,23 @@ use super::{Config, Environment, file, validate};
 pub struct LoadRequest {
     /// `--config`.
     pub explicit: Option<PathBuf>,
+    /// Without an explicit file: look in the usual places?
+    pub discover: Discover,
     /// The environment the program was started in.
     pub environment: Environment,
     /// The working directory.
     pub cwd: PathBuf,
     /// Values given by flags, which win over all others.
     pub flags: Vec<FlagValue>,
+}
+
+/// Whether a configuration file is searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discover {
+    /// In `$HEARTBEAT_CONFIG`, the working directory and the user's configuration folder.
+    UsualPlaces,
+    /// Nowhere: only an explicit file is read.
+    Nowhere,
 }
 
 /// A value given on the command line.
@@ -48,10 +59,12 @@ pub struct Loaded {
 }
 
 /// Our variables that are no settings.
-const OTHER_VARIABLES: [&str; 1] = ["HEARTBEAT_CONFIG"];
+const OTHER_VARIABLES: [&str; 4] =
+    ["HEARTBEAT_CONFIG", "HEARTBEAT_SESSION", "HEARTBEAT_REAL_CLAUDE", "HEARTBEAT_SKIP_REAL_CLI"];
 
-/// Container platforms announce a service called "heartbeat" to its neighbours by these names.
-const FOREIGN_PREFIXES: [&str; 2] = ["HEARTBEAT_SERVICE_", "HEARTBEAT_PORT"];
+/// Container platforms announce a service called "heartbeat" to its neighbours by the first two;
+/// the third is for the tests' own settings.
+const FOREIGN_PREFIXES: [&str; 3] = ["HEARTBEAT_SERVICE_", "HEARTBEAT_PORT", "HEARTBEAT_TEST_"];
 
 /// Loads the configuration; on failure says everything that is wrong with it.
 pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {

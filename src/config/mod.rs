@@ -19,11 +19,12 @@ pub mod show;
 mod types;
 mod validate;
 
+pub use credential::CredentialError;
 pub use environment::Environment;
 pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
-pub use load::{FlagValue, LoadRequest, Loaded, load, variable_for};
+pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, variable_for};
 pub use reload::{NEED_RESTART, Reload, Reloader};
 pub use types::*;
 

@@ -38,6 +38,8 @@ pub struct RunView {
     pub triaged: u64,
     /// Of these, for deep analysis.
     pub deep: u64,
+    /// A triage session failed.
+    pub triage_failed: bool,
     /// Findings stored so far.
     pub analysed: u64,
     /// Finished by triage alone.
@@ -171,7 +173,10 @@ impl RunView {
                 self.decisions.insert(decision_name(Decision::Unchanged).into(), *unchanged);
             }
             Event::TriageStarted { .. } => self.step = Step::Triaging,
-            Event::TriageEnded { .. } => self.step = Step::Analysing,
+            Event::TriageEnded { failed, .. } => {
+                self.step = Step::Analysing;
+                self.triage_failed |= *failed > 0;
+            }
             Event::ItemTriaged { deep, .. } => {
                 self.triaged += 1;
                 self.deep += u64::from(*deep);

@@ -363,6 +363,8 @@ pub enum Event {
         triaged: u64,
         /// Of these, for deep analysis.
         deep: u64,
+        /// Items whose triage session failed; they stay in line.
+        failed: u64,
     },
     /// The code-base context of an item is ready.
     ContextBuilt {

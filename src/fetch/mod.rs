@@ -10,7 +10,7 @@ pub mod memory;
 pub mod retry;
 
 pub use guarded::Guarded;
-pub use memory::{InMemory, Notebook, Remembered, SourceMemory};
+pub use memory::{InMemory, Notebook, Remembered, SourceMemory, memory_failed};
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! One line per event for people who read a log instead of a screen. Pure.
 
+use crate::event::fold::{RunView, decision_name};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::ItemKey;
-use crate::event::fold::{RunView, decision_name};
 
 /// The line an event is worth, if it is worth one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
@@ -28,7 +28,7 @@ fn step_line(event: &Event) -> Option<String> {
         Event::TriageStarted { items, sessions } => {
             format!("triage   {items} items in {sessions} session{}", plural(*sessions))
         }
-        Event::TriageEnded { triaged, deep } => {
+        Event::TriageEnded { triaged, deep, .. } => {
             format!("triage   {triaged} verdicts, {deep} for deep analysis")
         }
         Event::ProviderSuspended { until, reason } => {

@@ -8,9 +8,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::event::fold::{RunView, SessionView, Step, verdict_name};
 use crate::event::{Event, Recorded};
 use crate::model::SessionId;
-use crate::event::fold::{RunView, SessionView, Step, verdict_name};
 use crate::report::lines::{clip, line, short_key};
 
 /// How progress is shown.

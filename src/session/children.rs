@@ -87,7 +87,10 @@ pub fn escapees() -> Vec<u32> {
     // Held while the kernel's list is read: a child that is being started cannot slip in between.
     let known = registered();
     let children = process::children(std::process::id()).unwrap_or_default();
-    children.into_iter().filter(|child| !known.contains(child)).collect()
+    // Asked for after the list: a helper is known from before it has a process id.
+    let helpers = crate::exec::helpers();
+    let stranger = |child: &u32| !known.contains(child) && !helpers.contains(child);
+    children.into_iter().filter(stranger).collect()
 }
 
 /// What became of the escapees.

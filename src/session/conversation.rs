@@ -97,6 +97,11 @@ impl Conversation {
         self.decoder.last_error()
     }
 
+    /// The provider's stated reset, if it refused more work.
+    pub fn suspended_until(&self) -> Option<jiff::Timestamp> {
+        self.decoder.notes().suspended_until
+    }
+
     /// Takes bytes. Memory is bounded by the longest line, whatever comes.
     pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Notice> {
         let mut notices = Vec::new();

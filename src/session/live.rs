@@ -17,6 +17,7 @@ use super::supervisor::{SupervisorSettings, cancelled};
 use super::{Ledger, SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
 use crate::model::FailureKind;
+use jiff::Timestamp;
 
 /// Pipes that somebody holds open delay an end by no more than this.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -52,6 +53,8 @@ pub struct Finished {
     pub survivors: u32,
     /// What cannot be killed.
     pub detail: String,
+    /// The provider's stated reset, if it refused more work.
+    pub suspended_until: Option<Timestamp>,
 }
 
 /// The loop's own state.
@@ -428,6 +431,7 @@ impl<'a> Live<'a> {
             json_lines: self.conversation.json_lines,
             last_error: self.conversation.last_error(),
             reads: self.conversation.reads(),
+            suspended_until: self.conversation.suspended_until(),
             result: self.conversation.result,
             stderr_tail: self.stderr.text(),
             duration,

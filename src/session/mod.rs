@@ -35,3 +35,14 @@ pub use spec::{
 };
 pub use stop::{StopHandle, StopReason, StopSignal};
 pub use supervisor::{Supervisor, SupervisorSettings};
+
+/// Who this process is.
+pub fn own_identity() -> ProcessIdentity {
+    let pid = std::process::id();
+    process::identity(pid).unwrap_or_else(|| ProcessIdentity {
+        pid,
+        start_time: 0,
+        pidfd_inode: None,
+        boot_id: process::boot_id(),
+    })
+}

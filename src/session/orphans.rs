@@ -12,9 +12,11 @@ use nix::sys::signal::Signal;
 
 use super::keeper::launch::owner_is_alive;
 use super::keeper::system::Pidfd;
-use super::{Ledger, LedgerError, LedgerRow, children, keeper, mark, process, supervisor};
+use super::{
+    Ledger, LedgerError, LedgerRow, SessionEnd, children, keeper, mark, process, supervisor,
+};
 use crate::event::{Event, Sink};
-use crate::model::{Outcome, SessionId, Usage};
+use crate::model::{Outcome, SessionId};
 
 /// Scans in a row that must find nothing.
 const CLEAN_SCANS: u32 = 2;
@@ -140,7 +142,7 @@ async fn conclude(
         return Ok(());
     }
     supervisor::remove_folder(&row.scratch).await;
-    ledger.close(session, Outcome::Orphaned, Usage::default(), 0).await?;
+    ledger.close(session, SessionEnd::without_words(Outcome::Orphaned)).await?;
     events.emit(Event::OrphanResolved { session, killed: ended.killed });
     resolved.closed.push(session);
     Ok(())

@@ -160,3 +160,20 @@ pub struct SessionEnd {
     /// Last lines of standard error, for diagnosis.
     pub stderr_tail: String,
 }
+
+impl SessionEnd {
+    /// The end of a session whose agent never said anything.
+    pub fn without_words(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            output: None,
+            usage: Usage::default(),
+            suspended_until: None,
+            duration: Duration::ZERO,
+            reads: 0,
+            swept: 0,
+            survivors: 0,
+            stderr_tail: String::new(),
+        }
+    }
+}

@@ -186,7 +186,7 @@ impl Supervisor {
         } else {
             leave(keeper).await;
             remove_folder(&spec.scratch).await;
-            self.ledger.close(spec.session, end.outcome.clone(), end.usage, 0).await?;
+            self.ledger.close(spec.session, end.clone()).await?;
         }
         self.events.emit(Event::SessionEnded {
             session: spec.session,
@@ -231,7 +231,7 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
     SessionEnd {
         output: structured.filter(|_| outcome.is_success()),
         usage: finished.result.as_ref().map_or_else(Usage::default, |result| result.usage),
-        suspended_until: None,
+        suspended_until: finished.suspended_until,
         duration: finished.duration,
         reads: finished.reads,
         swept: finished.swept,
@@ -242,17 +242,7 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
 }
 
 fn not_started(outcome: Outcome, stderr_tail: String) -> SessionEnd {
-    SessionEnd {
-        outcome,
-        output: None,
-        usage: Usage::default(),
-        suspended_until: None,
-        duration: Duration::ZERO,
-        reads: 0,
-        swept: 0,
-        survivors: 0,
-        stderr_tail,
-    }
+    SessionEnd { stderr_tail, ..SessionEnd::without_words(outcome) }
 }
 
 /// Lets a keeper go and collects it.

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use crate::event::{Event, Sink};
 use crate::fetch::BoxFuture;
-use crate::model::{Outcome, SessionId, Usage};
-use crate::session::{Ledger, LedgerError, LedgerRow};
+use crate::model::SessionId;
+use crate::session::{Ledger, LedgerError, LedgerRow, SessionEnd};
 
 /// The ledger.
 #[derive(Debug)]
@@ -77,9 +77,7 @@ impl Ledger for FolderLedger {
     fn close(
         &self,
         session: SessionId,
-        _outcome: Outcome,
-        _usage: Usage,
-        _survivors: u32,
+        _end: SessionEnd,
     ) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
             match fs::remove_file(self.row_file(session)) {

@@ -132,11 +132,7 @@ impl Store {
     /// Items that must be read again whatever their date: work left, and attempts that are due.
     /// At most `limit` of them, those left out longest first; what changes beyond that comes with
     /// the query anyway.
-    pub async fn to_revisit(
-        &self,
-        now: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<ItemId>, StoreError> {
+    pub async fn to_revisit(&self, now: Timestamp, limit: u32) -> Result<Vec<ItemId>, StoreError> {
         self.read(move |connection| {
             connection
                 .prepare_cached(

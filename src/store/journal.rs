@@ -5,6 +5,7 @@
 //! was observed before it. So the order in the log is the order in which things happened, and a
 //! fact is never without its event. Followers and `events.ndjson` see events after the commit.
 
+use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -134,7 +135,7 @@ impl Journal {
     }
 
     /// Stores observations as they come; run beside the work and dropped with it.
-    pub async fn keep_writing(&self) {
+    pub async fn keep_writing(&self) -> Infallible {
         loop {
             self.inner.wake.notified().await;
             if let Err(error) = self.flush().await {

@@ -5,6 +5,7 @@
 //! is renewed while the holder's event loop turns. A holder whose heartbeat is older than
 //! [`STALE_AFTER`] is alive but hung.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -162,7 +163,7 @@ impl RunLock {
 
     /// Renews the heartbeat for ever; run beside the work and dropped with it. It is a task on the
     /// same event loop as the work, so a loop that hangs shows as a stale heartbeat.
-    pub async fn keep_fresh(&mut self, clock: &Clock) {
+    pub async fn keep_fresh(&mut self, clock: &Clock) -> Infallible {
         let mut every = tokio::time::interval(RENEW_EVERY);
         loop {
             every.tick().await;

@@ -11,6 +11,7 @@ mod items;
 mod journal;
 mod ledger;
 mod lock;
+mod memory;
 mod migrate;
 mod provider;
 mod results;

@@ -89,7 +89,7 @@ impl Journal {
             for result in &results {
                 apply_verdict(transaction, result, now, told)?;
             }
-            session.map_or(Ok(()), |session| mark_applied(transaction, session))
+            session.map_or(Ok(()), |session| mark_applied(transaction, session, Ms(now)))
         })
         .await
     }
@@ -129,7 +129,7 @@ impl Journal {
                 "UPDATE attempts SET ended_at = ?2, outcome = ?3 WHERE session = ?1",
                 params![session, Ms(now), to_json(outcome)?],
             )?;
-            mark_applied(transaction, session)
+            mark_applied(transaction, session, Ms(now))
         })
         .await
     }
@@ -225,8 +225,15 @@ fn apply_verdict(
     Ok(())
 }
 
-fn mark_applied(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
-    transaction.execute("UPDATE sessions SET applied = 1 WHERE session = ?1", [session]).map(drop)
+/// A session that never got a row has no end yet: it cost nothing, and ends here.
+fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> Sql<()> {
+    budget::release(transaction, session)?;
+    transaction
+        .execute(
+            "UPDATE sessions SET applied = 1, ended_at = coalesce(ended_at, ?2) WHERE session = ?1",
+            params![session, now],
+        )
+        .map(drop)
 }
 
 fn finish(transaction: &Transaction<'_>, subject: &Subject<'_>, finding: &Finding) -> Sql<Event> {
@@ -284,11 +291,10 @@ fn give_back(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reaso
          WHERE key = ?1",
         params![subject.key, to_word(&reason)?],
     )?;
-    // Its money is settled with the session's row; only the attempt is taken back.
+    // Its money was settled when its row was closed; only the attempt is taken back.
     transaction.execute(
         "DELETE FROM attempts WHERE session = ?1 AND ended_at IS NULL",
         [subject.session],
     )?;
-    budget::settle_at_worst(transaction, subject.session)?;
     Ok(Event::ItemDeferred { item: subject.key.clone(), reason })
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::items::Phase;
 use super::rows::{Ms, from_json, from_optional_json, from_word};
 use super::{Sql, Store, StoreError};
-use crate::event::{Reason, Recorded};
+use crate::event::{Event, Reason, Recorded};
 use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
 
 /// A live session's row.
@@ -206,6 +206,25 @@ impl Store {
                 .prepare("SELECT * FROM events WHERE run = ?1 ORDER BY seq")?
                 .query_map([run], recorded)?
                 .collect()
+        })
+        .await
+    }
+
+    /// What was wrong with the configuration when it was last read again, if it was.
+    pub async fn last_config_fault(&self) -> Result<Option<String>, StoreError> {
+        self.read(|connection| {
+            let last = connection
+                .query_row(
+                    "SELECT * FROM events WHERE event IN ('config_broken', 'config_reloaded')
+                     ORDER BY seq DESC LIMIT 1",
+                    [],
+                    recorded,
+                )
+                .optional()?;
+            Ok(match last.map(|recorded| recorded.event) {
+                Some(Event::ConfigBroken { message }) => Some(message),
+                _ => None,
+            })
         })
         .await
     }

@@ -1,0 +1,118 @@
+//! The code bases: indexed once per run, when the first item needs it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::config::Config;
+use crate::context::{self, Index, Options, Query};
+use crate::fetch::BoxFuture;
+use crate::model::{CleanItem, Verdict};
+use crate::run::{CodeBase, CodeContext, CodeError};
+
+/// How many ranked files are offered to the packer.
+const RANKED: usize = 30;
+/// Share of the context's budget that the overview may take.
+const OVERVIEW_SHARE: u32 = 8;
+
+/// A code base, opened.
+struct Opened {
+    index: Index,
+    overview: String,
+}
+
+/// The code bases of a configuration.
+pub struct CodeBases {
+    config: Config,
+    cache: PathBuf,
+    opened: Arc<Mutex<HashMap<PathBuf, Arc<Opened>>>>,
+}
+
+impl CodeBases {
+    /// Nothing is read yet: a run without a deep item builds nothing.
+    pub fn new(config: &Config, cache: &Path) -> Self {
+        Self { config: config.clone(), cache: cache.into(), opened: Arc::default() }
+    }
+
+    /// The code base for an item: the longest matching area path, or the default.
+    fn root_for(&self, item: &CleanItem) -> PathBuf {
+        let area = item.item.area_path.as_deref().unwrap_or_default().to_lowercase();
+        let covers = |prefix: &str| {
+            let prefix = prefix.to_lowercase();
+            area == prefix || area.starts_with(&format!("{prefix}\\"))
+        };
+        let routes = &self.config.repository.routes;
+        routes
+            .iter()
+            .filter(|route| covers(&route.area))
+            .max_by_key(|route| route.area.len())
+            .map_or_else(|| self.config.repository.path.clone(), |route| route.path.clone())
+    }
+}
+
+impl CodeBase for CodeBases {
+    fn context(
+        &self,
+        item: CleanItem,
+        verdict: Verdict,
+    ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
+        let root = self.root_for(&item);
+        let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
+        let budget = self.config.repository.context_tokens;
+        Box::pin(async move {
+            let built = tokio::task::spawn_blocking(move || {
+                let code = open(&opened, &root, &cache, budget)?;
+                picture(&code, root, &item, &verdict, budget)
+            });
+            built.await.map_err(|panic| CodeError(panic.to_string()))?
+        })
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
+fn failed(error: context::ContextError) -> CodeError {
+    CodeError(error.to_string())
+}
+
+/// The first to come builds; the others wait for it and share.
+fn open(
+    opened: &Mutex<HashMap<PathBuf, Arc<Opened>>>,
+    root: &Path,
+    cache: &Path,
+    budget: u32,
+) -> Result<Arc<Opened>, CodeError> {
+    let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(code) = opened.get(root) {
+        return Ok(Arc::clone(code));
+    }
+    let (index, report) = Index::open_or_build(root, cache, &Options::default()).map_err(failed)?;
+    tracing::info!(root = %root.display(), files = report.files, read = report.read, "code base indexed");
+    let overview = context::overview(&index, tokens(budget / OVERVIEW_SHARE));
+    let code = Arc::new(Opened { index, overview });
+    opened.insert(root.to_path_buf(), Arc::clone(&code));
+    Ok(code)
+}
+
+fn picture(
+    code: &Opened,
+    root: PathBuf,
+    item: &CleanItem,
+    verdict: &Verdict,
+    budget: u32,
+) -> Result<CodeContext, CodeError> {
+    let query = Query::from_item(item, &verdict.modules);
+    let ranked = context::rank(&code.index, &query, RANKED).map_err(failed)?;
+    let room = tokens(budget - budget / OVERVIEW_SHARE);
+    let packed = context::pack(&code.index, &query, &ranked, room).map_err(failed)?;
+    Ok(CodeContext {
+        root,
+        overview: code.overview.clone(),
+        files: u32::try_from(packed.files.len()).unwrap_or(u32::MAX),
+        tokens: packed.tokens as u64,
+        context: packed.text,
+    })
+}
+
+fn tokens(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}

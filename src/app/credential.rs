@@ -1,0 +1,68 @@
+//! The tracker's credential, resolved when it is needed and again when it is refused.
+
+use secrecy::SecretString;
+use tokio::sync::Mutex;
+
+use crate::config::credential::source_credential;
+use crate::config::{Config, Environment};
+use crate::fetch::ado::Credential;
+use crate::fetch::{BoxFuture, FailureClass, FetchError};
+
+/// The credential that the configuration names.
+pub struct ConfiguredCredential {
+    config: Config,
+    environment: Environment,
+    current: Mutex<Option<SecretString>>,
+}
+
+impl ConfiguredCredential {
+    /// Nothing is read yet.
+    pub fn new(config: &Config, environment: &Environment) -> Self {
+        let (config, environment) = (config.clone(), environment.clone());
+        Self { config, environment, current: Mutex::new(None) }
+    }
+
+    async fn resolve(&self) -> Result<SecretString, FetchError> {
+        source_credential(&self.config, &self.environment)
+            .await
+            .map_err(|error| FetchError::new(FailureClass::Auth, error.to_string()))
+    }
+}
+
+impl Credential for ConfiguredCredential {
+    fn current(&self) -> BoxFuture<'_, Result<SecretString, FetchError>> {
+        Box::pin(async move {
+            let mut current = self.current.lock().await;
+            if current.is_none() {
+                *current = Some(self.resolve().await?);
+            }
+            current
+                .clone()
+                .ok_or_else(|| FetchError::new(FailureClass::Auth, "there is no credential"))
+        })
+    }
+
+    /// A variable stays what it is; a file or a command may give another one.
+    fn refresh(&self) -> BoxFuture<'_, Result<bool, FetchError>> {
+        Box::pin(async move {
+            let source = &self.config.source;
+            let from_variable = self.environment.raw(&source.token_env).is_some();
+            if from_variable {
+                return Ok(false);
+            }
+            *self.current.lock().await = Some(self.resolve().await?);
+            Ok(true)
+        })
+    }
+
+    fn origin(&self) -> String {
+        let source = &self.config.source;
+        if self.environment.raw(&source.token_env).is_some() {
+            format!("the variable {} ([source] token_env)", source.token_env)
+        } else if !source.token_file.as_os_str().is_empty() {
+            format!("the file {} ([source] token_file)", source.token_file.display())
+        } else {
+            "[source] token_command".into()
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Following the schedule until asked to stop.
+//!
+//! The loop decides, starts and waits; it never awaits a run and never sleeps longer than its wake
+//! source allows. When to fire is decided from the wall clock and the table of ticks, so that a
+//! late, doubled or lost wake-up costs nothing and no scheduled time is used twice.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
+
+use super::signals::Asked;
+use super::{Setting, Signals, once};
+use crate::cli::error::CommandError;
+use crate::cli::exit::Code;
+use crate::config::{Config, Reload, Reloader};
+use crate::event::{Event, Sink, Trigger};
+use crate::model::RunId;
+use crate::report::terminal::{Progress, show};
+use crate::run::Ended;
+use crate::schedule::waker::{Pace, WakeSource};
+use crate::schedule::{Decision, Policy, Schedule, Situation, delay_on_host};
+use crate::session::{StopHandle, StopReason};
+use crate::store::{Journal, LockError, TickRow};
+
+/// A run that is going on.
+struct Running {
+    id: RunId,
+    stop: StopHandle,
+    task: JoinHandle<Result<Ended, CommandError>>,
+}
+
+/// The schedule in force.
+struct InForce {
+    schedule: Schedule,
+    policy: Policy,
+    since: Timestamp,
+}
+
+impl InForce {
+    fn new(config: &Config, now: Timestamp) -> Result<Self, CommandError> {
+        let schedule = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
+        let delay = delay_on_host(&host(), &schedule, config.schedule.jitter);
+        let policy = Policy { delay, catch_up: config.schedule.catch_up };
+        Ok(Self { schedule, policy, since: now })
+    }
+}
+
+/// A name that stays with this machine.
+fn host() -> String {
+    ["/etc/machine-id", "/proc/sys/kernel/hostname"]
+        .iter()
+        .find_map(|file| std::fs::read_to_string(file).ok())
+        .unwrap_or_default()
+}
+
+struct Daemon<F> {
+    reloader: Reloader,
+    make: F,
+    setting: Setting,
+    in_force: InForce,
+    journal: Journal,
+    running: Option<Running>,
+    progress: Progress,
+    /// Size, time and place of the configuration file when it was last read.
+    stamp: Option<Stamp>,
+    /// The fault that was last told, so that it is told once.
+    told_fault: Option<String>,
+}
+
+type Stamp = (u64, Option<std::time::SystemTime>, PathBuf);
+
+/// Runs on schedule until a signal asks to stop; returns the exit code that tells which.
+pub async fn follow<F>(
+    reloader: Reloader,
+    make: F,
+    progress: Progress,
+) -> Result<Code, CommandError>
+where
+    F: Fn(Config) -> Result<Setting, CommandError>,
+{
+    let setting = make(reloader.current().config.clone())?;
+    let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
+    let in_force = InForce::new(&setting.config, setting.clock.now())?;
+    let mut signals = Signals::listen()?;
+    let pace = Pace::of(&in_force.schedule);
+    let mut waker = WakeSource::start(pace).await.map_err(|error| CommandError::Io {
+        what: "no wake-ups".into(),
+        source: std::io::Error::other(error),
+    })?;
+    let stamp = stamp(&reloader);
+    let told_fault = None;
+    let running = None;
+    let mut daemon =
+        Daemon { reloader, make, setting, in_force, journal, running, progress, stamp, told_fault };
+    daemon.run(&mut signals, &mut waker).await?;
+    waker.shutdown().await;
+    Ok(signals.stopped_by().unwrap_or(Code::Terminated))
+}
+
+impl<F> Daemon<F>
+where
+    F: Fn(Config) -> Result<Setting, CommandError>,
+{
+    async fn run(
+        &mut self,
+        signals: &mut Signals,
+        waker: &mut WakeSource,
+    ) -> Result<(), CommandError> {
+        loop {
+            let nap = self.decide().await?;
+            tokio::select! {
+                _ = waker.woken(nap) => self.look_at_config(Look::IfChanged).await?,
+                ended = finished(&mut self.running) => {
+                    self.running = None;
+                    tell_end(ended);
+                }
+                asked = signals.next() => match asked {
+                    Asked::Reload => self.look_at_config(Look::Always).await?,
+                    Asked::Stop => return self.stop(signals).await,
+                },
+            }
+        }
+    }
+
+    /// Acts on what is due; returns how long nothing will be.
+    async fn decide(&mut self) -> Result<Duration, CommandError> {
+        let now = self.setting.clock.now();
+        let key = self.in_force.schedule.key();
+        let situation = Situation {
+            now,
+            last_handled: self.journal.store().last_tick(key.clone()).await?,
+            in_force_since: self.in_force.since,
+            running: self.running.as_ref().map(|running| running.id),
+        };
+        match self.in_force.schedule.decide(self.in_force.policy, situation) {
+            Decision::Fire { nominal, missed } => self.fire(key, nominal, missed).await?,
+            Decision::Skip { nominal, blocked_by, missed } => {
+                self.pass_over(key, nominal, Some(blocked_by), missed).await?;
+            }
+            Decision::Lapse { nominal, missed } => {
+                self.pass_over(key, nominal, None, missed).await?;
+            }
+            Decision::Wait { until, .. } => {
+                return Ok(Duration::try_from(until.duration_since(now)).unwrap_or_default());
+            }
+            Decision::Never => return Ok(Duration::from_secs(30)),
+        }
+        Ok(Duration::ZERO)
+    }
+
+    /// The scheduled time is used up before anything starts, so that nobody can use it again.
+    async fn fire(
+        &mut self,
+        schedule: String,
+        nominal: Timestamp,
+        missed: u32,
+    ) -> Result<(), CommandError> {
+        self.look_at_config(Look::Always).await?;
+        let id = RunId(uuid::Uuid::now_v7());
+        let tick = TickRow { schedule, nominal, run: Some(id), missed };
+        if self.journal.use_tick(tick).await? {
+            self.running = Some(self.start(id));
+        }
+        Ok(())
+    }
+
+    fn start(&self, id: RunId) -> Running {
+        let stop = StopHandle::new();
+        let (setting, handle, progress) = (self.setting.clone(), stop.clone(), self.progress);
+        let task = tokio::spawn(async move { run_once(&setting, id, handle, progress).await });
+        Running { id, stop, task }
+    }
+
+    async fn pass_over(
+        &self,
+        schedule: String,
+        nominal: Timestamp,
+        blocked_by: Option<RunId>,
+        missed: u32,
+    ) -> Result<(), CommandError> {
+        let tick = TickRow { schedule, nominal, run: None, missed };
+        if self.journal.use_tick(tick).await? {
+            self.journal.emit(Event::TickSkipped { nominal, blocked_by, missed });
+            self.journal.flush().await?;
+            tracing::warn!(%nominal, ?blocked_by, missed, "a scheduled time was passed over");
+        }
+        Ok(())
+    }
+
+    /// Reads the configuration again. A run that is going on keeps the one it started with; a
+    /// broken file keeps the last good one in force, and is told.
+    async fn look_at_config(&mut self, look: Look) -> Result<(), CommandError> {
+        let stamp = stamp(&self.reloader);
+        if look == Look::IfChanged && stamp == self.stamp {
+            return Ok(());
+        }
+        self.stamp = stamp;
+        let fault = match self.reloader.reload() {
+            Ok(Reload::Unchanged) => None,
+            Ok(Reload::Changed { keys, .. }) => self.adopt(&keys).err().map(|e| e.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        match (&fault, &self.told_fault) {
+            (Some(message), told) if told.as_ref() != Some(message) => {
+                tracing::error!(error = %message, "the configuration is broken; the last good one stays in force");
+                self.journal.emit(Event::ConfigBroken { message: message.clone() });
+            }
+            (None, Some(_)) => {
+                tracing::info!("the configuration is good again");
+                self.journal.emit(Event::ConfigReloaded);
+            }
+            _ => {}
+        }
+        self.told_fault = fault;
+        Ok(self.journal.flush().await?)
+    }
+
+    fn adopt(&mut self, keys: &[String]) -> Result<(), CommandError> {
+        let config = self.reloader.current().config.clone();
+        let setting = (self.make)(config)?;
+        if keys.iter().any(|key| key.starts_with("schedule.")) {
+            self.in_force = InForce::new(&setting.config, setting.clock.now())?;
+        }
+        // The state stays where it was opened: moving it needs a restart.
+        self.setting = Setting {
+            state: self.setting.state.clone(),
+            cache: self.setting.cache.clone(),
+            ..setting
+        };
+        tracing::info!(?keys, "the configuration was read again");
+        self.journal.emit(Event::ConfigReloaded);
+        Ok(())
+    }
+
+    /// The first signal ends the run with its sessions; the second insists.
+    async fn stop(&mut self, signals: &mut Signals) -> Result<(), CommandError> {
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        running.stop.stop(StopReason::Shutdown);
+        loop {
+            tokio::select! {
+                ended = &mut running.task => {
+                    tell_end(ended);
+                    return Ok(());
+                }
+                asked = signals.next() => if asked == Asked::Stop {
+                    running.stop.stop_now(StopReason::Shutdown);
+                },
+            }
+        }
+    }
+}
+
+/// How hard to look at the configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    IfChanged,
+    Always,
+}
+
+fn stamp(reloader: &Reloader) -> Option<Stamp> {
+    let file = reloader.current().file.clone()?;
+    let data = std::fs::metadata(&file).ok();
+    let length = data.as_ref().map_or(0, std::fs::Metadata::len);
+    Some((length, data.and_then(|data| data.modified().ok()), file))
+}
+
+/// Waits for the run that is going on; for ever if there is none.
+async fn finished(
+    running: &mut Option<Running>,
+) -> Result<Result<Ended, CommandError>, tokio::task::JoinError> {
+    match running {
+        Some(running) => (&mut running.task).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// One scheduled run. Somebody's `--once` in the way is no failure: the time is passed over.
+async fn run_once(
+    setting: &Setting,
+    id: RunId,
+    stop: StopHandle,
+    progress: Progress,
+) -> Result<Ended, CommandError> {
+    let mut lock = once::take_lock(setting, "schedule")?;
+    let journal = Journal::open(setting.open_store()?, setting.clock.clone(), Some(id))?;
+    let screen = tokio::spawn(show(journal.follow(), progress));
+    let run = setting.run(Trigger::Schedule, journal, id, stop)?;
+    let ended = tokio::select! {
+        ended = run.perform() => ended?,
+        never = lock.keep_fresh(&setting.clock) => match never {},
+    };
+    drop(run);
+    // The screen ends with the run's last event; a panic of it is not the run's.
+    drop(screen.await);
+    Ok(ended)
+}
+
+fn tell_end(ended: Result<Result<Ended, CommandError>, tokio::task::JoinError>) {
+    match ended {
+        Ok(Ok(ended)) => match ended.error {
+            Some(error) => tracing::error!(outcome = ?ended.outcome, %error, "run ended"),
+            None => tracing::info!(outcome = ?ended.outcome, summary = ?ended.summary, "run ended"),
+        },
+        Ok(Err(CommandError::Lock(LockError::Held { holder, .. }))) => {
+            let pid = holder.map(|holder| holder.process.pid);
+            tracing::warn!(pid, "a scheduled run found another one going on");
+        }
+        Ok(Err(error)) => tracing::error!(%error, "a run could not be started"),
+        Err(panic) => tracing::error!(%panic, "a run ended in a panic"),
+    }
+}

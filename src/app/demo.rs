@@ -1,0 +1,150 @@
+//! The demo: the real job on simulators, on loopback, with a temporary state. No config, no
+//! account, no cost.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use super::Setting;
+use crate::cli::args::GlobalArgs;
+use crate::cli::error::CommandError;
+use crate::clock::Clock;
+use crate::config::{Discover, Environment, FlagValue, LoadRequest, load};
+use crate::fetch::ado::FixedCredential;
+use crate::session::own_identity;
+use crate::simulate::ado::{Simulator, SimulatorOptions};
+use crate::simulate::sample;
+use crate::store::RunLock;
+
+/// What the simulated tracker asks for.
+const TOKEN: &str = "demo";
+/// How long a simulated session takes, in milliseconds: slow enough to watch.
+const PACE: &str = "1500";
+
+/// The demo's world, alive as long as this is.
+pub struct Demo {
+    /// What its runs work on.
+    pub setting: Setting,
+    /// The tracker, for whoever wants to change items.
+    pub simulator: Simulator,
+    /// The request its configuration was loaded with, for reloads.
+    pub request: LoadRequest,
+}
+
+/// Whether the temporary state begins empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fresh {
+    /// What an earlier demo left is removed, unless the user named the folder.
+    Yes,
+    /// It stays as it is.
+    No,
+}
+
+/// Starts the tracker and writes the sample code base. `global` may name a state folder and
+/// override keys; a configuration file is not read.
+pub async fn start(
+    global: &GlobalArgs,
+    environment: &Environment,
+    clock: Clock,
+    fresh: Fresh,
+) -> Result<Demo, CommandError> {
+    let state = match &global.state_dir {
+        Some(folder) => std::path::absolute(folder)
+            .map_err(CommandError::io("the state folder cannot be named"))?,
+        None => temporary_state()?,
+    };
+    if fresh == Fresh::Yes && global.state_dir.is_none() {
+        forget(&state, &clock)?;
+    }
+    let options = SimulatorOptions { token: Some(TOKEN.into()), ..SimulatorOptions::default() };
+    let simulator = Simulator::start(options)
+        .await
+        .map_err(CommandError::io("the simulated tracker cannot listen on loopback"))?;
+    let code = sample_code(&state)?;
+    let request = request(global, environment, &simulator, &code, &state)?;
+    let loaded = load(&request)?;
+    let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
+    let setting =
+        Setting::new(loaded.config, environment.clone(), clock, Arc::new(secret), &request.cwd)?;
+    Ok(Demo { setting, simulator, request })
+}
+
+/// One folder per user, so that the demo's findings can be read afterwards and nothing piles up.
+fn temporary_state() -> Result<PathBuf, CommandError> {
+    let user = nix::unistd::Uid::current();
+    let folder = std::env::temp_dir().join(format!("heartbeat-demo-{user}"));
+    if let Ok(found) = std::fs::symlink_metadata(&folder) {
+        // The place is open to all users: only a folder of our own is used.
+        if !found.is_dir() || found.uid() != user.as_raw() {
+            return Err(CommandError::Usage(format!(
+                "{} belongs to somebody else; name a folder with --state-dir",
+                folder.display()
+            )));
+        }
+    }
+    Ok(folder)
+}
+
+/// Removes an earlier demo's state, unless a demo is running on it.
+fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
+    if !state.exists() {
+        return Ok(());
+    }
+    let _lock = RunLock::acquire(state, own_identity(), "--demo", clock)?;
+    for name in ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm"] {
+        // What is not there need not be removed.
+        drop(std::fs::remove_file(state.join(name)));
+    }
+    for name in ["runs", "scratch", "index"] {
+        drop(std::fs::remove_dir_all(state.join(name)));
+    }
+    Ok(())
+}
+
+/// Beside the state, so that a rehearsal can read it without writing into the state.
+fn sample_code(state: &Path) -> Result<PathBuf, CommandError> {
+    let mut name = state.file_name().unwrap_or_default().to_owned();
+    name.push("-parcel");
+    let folder = state.with_file_name(name);
+    sample::write_to(&folder)
+        .map_err(CommandError::io("the sample code base cannot be written"))?;
+    Ok(folder)
+}
+
+fn request(
+    global: &GlobalArgs,
+    environment: &Environment,
+    simulator: &Simulator,
+    code: &Path,
+    state: &Path,
+) -> Result<LoadRequest, CommandError> {
+    let mut request = super::load_request(global, environment)?;
+    let own = std::env::current_exe()
+        .map_err(CommandError::io("heartbeat's own binary cannot be found"))?;
+    let agent = [&*own.to_string_lossy(), "simulate", "agent", "--pace", PACE].map(text);
+    let values = [
+        ("source.base_url", text(&simulator.base_url())),
+        ("source.project", text(simulator.project())),
+        ("source.look_back", text("3650d")),
+        ("repository.path", text(&code.to_string_lossy())),
+        ("state.dir", text(&state.to_string_lossy())),
+        ("agent.command", toml::Value::Array(agent.into())),
+        ("schedule.cron", text("* * * * *")),
+        ("schedule.first_run", text("process")),
+        // The demo starts small processes only: a busy machine is no reason to wait.
+        ("limits.max_load_per_core", toml::Value::Float(100.0)),
+        ("timeouts.liveness", text("1s")),
+    ];
+    let demo =
+        values.map(|(key, value)| FlagValue { key: key.into(), value, flag: "--demo".into() });
+    // What the user says comes last and wins.
+    request.flags.splice(0..0, demo);
+    request.discover = Discover::Nowhere;
+    Ok(request)
+}
+
+fn text(text: &str) -> toml::Value {
+    toml::Value::String(text.to_owned())
+}

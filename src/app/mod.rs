@@ -1,0 +1,33 @@
+//! The composition root: the only place that names concrete edges.
+//!
+//! [`Setting`] is everything one run needs, built from one configuration. `once` performs a single
+//! run or a rehearsal, `daemon` follows the schedule, `demo` puts the simulators in the world's
+//! place.
+
+mod code;
+mod credential;
+pub mod daemon;
+pub mod demo;
+mod environment;
+mod gate;
+mod logging;
+pub mod once;
+mod sessions;
+mod setting;
+mod signals;
+mod temporary;
+
+pub use credential::ConfiguredCredential;
+pub use environment::snapshot;
+pub use logging::start as start_logging;
+pub use setting::{Setting, load_request, state_folder};
+pub use signals::Signals;
+pub use temporary::TemporaryFolder;
+
+/// Makes this process the reaper of whatever its keepers might leave. Without it, what a killed
+/// keeper leaves is still found by its marks.
+pub fn guard_children() {
+    if let Err(error) = crate::session::become_outer_reaper() {
+        tracing::warn!(%error, "no outer net: escaped processes are found by their marks only");
+    }
+}

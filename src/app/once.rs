@@ -1,0 +1,78 @@
+//! One run now, or its rehearsal.
+
+use super::{Setting, Signals, TemporaryFolder};
+use crate::cli::error::CommandError;
+use crate::cli::exit::Code;
+use crate::event::{RunOutcome, Trigger};
+use crate::model::RunId;
+use crate::report::summary::{RunReport, TextSaving};
+use crate::report::terminal::{Progress, show};
+use crate::run::{Ended, Rehearsal};
+use crate::session::StopHandle;
+use crate::store::{Journal, RunLock, Store};
+
+/// Performs one run, showing its progress.
+pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, CommandError> {
+    let store = setting.open_store()?;
+    let mut lock = take_lock(setting, "--once")?;
+    let mut signals = Signals::listen()?;
+    let stop = StopHandle::new();
+    let id = RunId(uuid::Uuid::now_v7());
+    let journal = Journal::open(store.clone(), setting.clock.clone(), Some(id))?;
+    let screen = tokio::spawn(show(journal.follow(), progress));
+    let run = setting.run(Trigger::Manual, journal.clone(), id, stop.clone())?;
+    let ended = tokio::select! {
+        ended = run.perform() => ended?,
+        // Neither of these ends by itself: they live beside the run.
+        never = signals.pass_on(&stop) => match never {},
+        never = lock.keep_fresh(&setting.clock) => match never {},
+    };
+    // The screen ends with the run's last event; a panic of it is not the run's.
+    drop(screen.await);
+    report(&store, &journal, id, ended, signals.stopped_by()).await
+}
+
+/// Says what a run would do, on a copy of the state.
+pub async fn rehearse(setting: &Setting) -> Result<Rehearsal, CommandError> {
+    let folder = TemporaryFolder::new("dry-run")
+        .map_err(CommandError::io("a temporary folder cannot be made"))?;
+    let setting = setting.on_copy(&folder)?;
+    let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
+    let id = RunId(uuid::Uuid::now_v7());
+    let run = setting.run(Trigger::Manual, journal, id, StopHandle::new())?;
+    Ok(run.rehearse().await?)
+}
+
+/// The right to run on this state, or who has it.
+pub fn take_lock(setting: &Setting, purpose: &str) -> Result<RunLock, CommandError> {
+    let process = crate::session::own_identity();
+    Ok(RunLock::acquire(&setting.state, process, purpose, &setting.clock)?)
+}
+
+async fn report(
+    store: &Store,
+    journal: &Journal,
+    run: RunId,
+    ended: Ended,
+    stopped_by: Option<Code>,
+) -> Result<RunReport, CommandError> {
+    let view = journal.view();
+    let code = match (ended.outcome, stopped_by) {
+        (RunOutcome::Interrupted, Some(code)) => code,
+        (outcome, _) => Code::of_run(outcome),
+    };
+    Ok(RunReport {
+        run,
+        outcome: ended.outcome,
+        exit_code: code.number(),
+        error: ended.error.map(|error| error.to_string()),
+        summary: ended.summary,
+        text: TextSaving {
+            raw_bytes: view.raw_bytes,
+            clean_bytes: view.clean_bytes,
+            alarms: view.alarms,
+        },
+        findings: store.findings_in(run).await?,
+        open: store.open_items().await?,
+    })
+}

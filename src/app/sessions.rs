@@ -1,0 +1,196 @@
+//! Supervised sessions of the configured agent.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Setting;
+use crate::cli::error::CommandError;
+use crate::config::{Config, Environment};
+use crate::fetch::BoxFuture;
+use crate::model::Stage;
+use crate::run::{Job, Sessions};
+use crate::session::agent::claude::Claude;
+use crate::session::agent::{Agent, Task};
+use crate::session::{
+    LedgerError, SessionEnd, SessionLimits, SessionSpec, StopSignal, Supervisor,
+    SupervisorSettings, orphans,
+};
+use crate::store::Journal;
+
+/// The agent may read this many times what it was told before it is ended.
+const READS_TOLERANCE: u32 = 3;
+/// Longest line of output; a structured answer is far below it.
+const MAX_LINE: usize = 16 << 20;
+
+/// Runs the configured agent under the supervisor.
+pub struct SupervisedSessions {
+    supervisor: Supervisor,
+    agent: Claude,
+    config: Arc<Config>,
+    program: PathBuf,
+    scratch: PathBuf,
+    journal: Journal,
+}
+
+impl SupervisedSessions {
+    /// Nothing is started yet.
+    pub fn new(setting: &Setting, journal: &Journal) -> Result<Self, CommandError> {
+        let config = Arc::clone(&setting.config);
+        let settings = SupervisorSettings::new(
+            keeper_program()?,
+            config.state.containment,
+            config.limits.max_live_sessions,
+        );
+        let shared = Arc::new(journal.clone());
+        let clock = setting.clock.clone();
+        let agent = Claude::new(&config, |name| setting.environment.raw(name).map(OsStr::to_owned));
+        Ok(Self {
+            supervisor: Supervisor::new(settings, Arc::clone(&shared) as _, shared, clock),
+            agent,
+            program: resolve(&config.agent.command[0], &setting.environment),
+            scratch: setting.state.join("scratch"),
+            journal: journal.clone(),
+            config,
+        })
+    }
+
+    fn spec(&self, job: Job) -> io::Result<SessionSpec> {
+        let scratch = self.scratch.join(job.session.to_string());
+        let task = Task {
+            session: job.session,
+            stage: job.stage,
+            system_prompt: job.words.system,
+            schema: job.words.schema,
+            scratch: scratch.clone(),
+        };
+        let empty = scratch.join("empty");
+        for folder in [&scratch, &empty, &scratch.join("home"), &scratch.join("tmp")] {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        for (path, content) in self.agent.files(&task) {
+            write_private(&path, &content)?;
+        }
+        let mut args: Vec<_> = self.config.agent.command[1..].iter().map(Into::into).collect();
+        args.extend(self.agent.args(&task));
+        Ok(SessionSpec {
+            session: job.session,
+            run: job.run,
+            stage: job.stage,
+            item: job.item,
+            attempt: job.attempt,
+            program: self.program.clone(),
+            args,
+            env: self.agent.env(&task),
+            cwd: job.repository.unwrap_or(empty),
+            stdin: job.words.user.into_bytes(),
+            limits: limits(&self.config, job.stage),
+            scratch,
+        })
+    }
+}
+
+impl Sessions for SupervisedSessions {
+    fn perform(
+        &self,
+        job: Job,
+        stop: StopSignal,
+    ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
+        Box::pin(async move {
+            let spec = self
+                .spec(job)
+                .map_err(|error| LedgerError::Store(format!("no private folder: {error}")))?;
+            let scratch = spec.scratch.clone();
+            let ended = self.supervisor.run(spec, &self.agent, stop).await;
+            if ended.is_err() {
+                // Nothing was started; the supervisor removes it in every other case.
+                drop(std::fs::remove_dir_all(scratch));
+            }
+            ended
+        })
+    }
+
+    fn resolve_orphans(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            let supervised = self.supervisor.live_sessions();
+            let within = self.config.timeouts.grace + Duration::from_secs(10);
+            orphans::resolve(&self.journal, &self.journal, &supervised, within).await?;
+            self.remove_left_folders().await;
+            Ok(())
+        })
+    }
+}
+
+impl SupervisedSessions {
+    /// Private folders of sessions that are over: a crash may have left them.
+    async fn remove_left_folders(&self) {
+        let live = self.journal.store().active_sessions().await.unwrap_or_default();
+        let Ok(entries) = std::fs::read_dir(&self.scratch) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let alive = live.iter().any(|session| *name == *session.session.to_string());
+            if !alive && let Err(error) = std::fs::remove_dir_all(entry.path()) {
+                tracing::warn!(folder = %entry.path().display(), %error, "a private folder stays");
+            }
+        }
+    }
+}
+
+/// This very binary, started again.
+fn keeper_program() -> Result<PathBuf, CommandError> {
+    std::env::current_exe().map_err(CommandError::io("heartbeat's own binary cannot be found"))
+}
+
+fn limits(config: &Config, stage: Stage) -> SessionLimits {
+    let (hard, max_reads) = match stage {
+        Stage::Triage => (config.triage.timeout, None),
+        Stage::Deep => {
+            (config.analyze.timeout, Some(config.analyze.max_files_read * READS_TOLERANCE))
+        }
+    };
+    SessionLimits {
+        init: config.timeouts.init,
+        hard,
+        stall: config.timeouts.stall,
+        grace: config.timeouts.grace,
+        drain: config.timeouts.drain,
+        liveness: config.timeouts.liveness,
+        max_processes: config.limits.max_processes,
+        max_memory: config.limits.max_memory,
+        max_line: MAX_LINE,
+        max_reads,
+        nice: config.limits.nice,
+    }
+}
+
+/// The agent's executable: a path as it is, a name by `PATH`. A name that is nowhere is passed on
+/// as it is, and the session says that it was not found.
+fn resolve(program: &str, environment: &Environment) -> PathBuf {
+    if program.contains('/') {
+        return program.into();
+    }
+    let path = environment.raw("PATH").unwrap_or_default();
+    std::env::split_paths(path)
+        .map(|folder| folder.join(program))
+        .find(|file| is_executable(file))
+        .unwrap_or_else(|| program.into())
+}
+
+fn is_executable(file: &Path) -> bool {
+    std::fs::metadata(file)
+        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    use io::Write as _;
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(content)
+}

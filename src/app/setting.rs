@@ -1,0 +1,181 @@
+//! Everything one run needs, from one configuration.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::TemporaryFolder;
+use super::code::CodeBases;
+use super::gate::MachineGate;
+use super::sessions::SupervisedSessions;
+use crate::cli::args::GlobalArgs;
+use crate::cli::error::CommandError;
+use crate::clock::Clock;
+use crate::config::{Config, Discover, Environment, FlagValue, LoadRequest};
+use crate::event::Trigger;
+use crate::fetch::ado::{AdoSource, Credential};
+use crate::fetch::{Guarded, Source};
+use crate::model::RunId;
+use crate::prompt::Prompts;
+use crate::run::{Edges, Run, RunError};
+use crate::session::StopHandle;
+use crate::store::{Journal, Store};
+
+/// Where values come from: file, environment, flags.
+pub fn load_request(
+    global: &GlobalArgs,
+    environment: &Environment,
+) -> Result<LoadRequest, CommandError> {
+    let cwd = std::env::current_dir()
+        .map_err(CommandError::io("the working directory cannot be read"))?;
+    let mut flags = Vec::new();
+    for pair in &global.set {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(CommandError::Usage(format!("--set wants KEY=VALUE, not {pair:?}")));
+        };
+        // What is no TOML value by itself is taken as text.
+        let value = format!("x = {value}")
+            .parse::<toml::Table>()
+            .ok()
+            .and_then(|mut table| table.remove("x"))
+            .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+        flags.push(FlagValue { key: key.to_owned(), value, flag: format!("--set {key}") });
+    }
+    if let Some(folder) = &global.state_dir {
+        let value = toml::Value::String(folder.to_string_lossy().into_owned());
+        flags.push(FlagValue { key: "state.dir".into(), value, flag: "--state-dir".into() });
+    }
+    let (explicit, environment) = (global.config.clone(), environment.clone());
+    Ok(LoadRequest { explicit, discover: Discover::UsualPlaces, environment, cwd, flags })
+}
+
+/// Where the state of this configuration lives.
+pub fn state_folder(config: &Config, environment: &Environment) -> Result<PathBuf, CommandError> {
+    if !config.state.dir.as_os_str().is_empty() {
+        return Ok(config.state.dir.clone());
+    }
+    environment.state_home().map(|home| home.join("heartbeat")).ok_or_else(|| {
+        CommandError::Usage(
+            "there is no place for the state: neither HOME nor XDG_STATE_HOME is set; name one \
+             with --state-dir or [state] dir"
+                .into(),
+        )
+    })
+}
+
+/// Everything one run needs. A run works on the setting it started with.
+#[derive(Clone)]
+pub struct Setting {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The prompts it asks for.
+    pub prompts: Arc<Prompts>,
+    /// Heartbeat's own environment.
+    pub environment: Environment,
+    /// Time.
+    pub clock: Clock,
+    /// The tracker's credential.
+    pub credential: Arc<dyn Credential>,
+    /// Where the state lives.
+    pub state: PathBuf,
+    /// Where code-base indexes are kept.
+    pub cache: PathBuf,
+}
+
+impl Setting {
+    /// Checks what can be checked before anything is touched.
+    pub fn new(
+        mut config: Config,
+        environment: Environment,
+        clock: Clock,
+        credential: Arc<dyn Credential>,
+        cwd: &Path,
+    ) -> Result<Self, CommandError> {
+        config.require_for_run()?;
+        config.repository.path = repository(&config.repository.path, cwd)?;
+        for route in &mut config.repository.routes {
+            route.path = repository(&route.path, cwd)?;
+        }
+        let prompts = Prompts::load(&config, |path| std::fs::read_to_string(path))?;
+        let state = state_folder(&config, &environment)?;
+        Ok(Self {
+            prompts: Arc::new(prompts),
+            cache: state.join("index"),
+            config: Arc::new(config),
+            environment,
+            clock,
+            credential,
+            state,
+        })
+    }
+
+    /// The same on a copy of its state, for a rehearsal.
+    pub fn on_copy(&self, folder: &TemporaryFolder) -> Result<Self, CommandError> {
+        crate::store::scratch_copy(&self.state, folder.path())?;
+        let state = folder.path().to_path_buf();
+        Ok(Self { cache: state.join("index"), state, ..self.clone() })
+    }
+
+    /// Opens the state.
+    pub fn open_store(&self) -> Result<Store, CommandError> {
+        Ok(Store::open(&self.state)?)
+    }
+
+    /// A run on this setting.
+    pub fn run(
+        &self,
+        trigger: Trigger,
+        journal: Journal,
+        id: RunId,
+        stop: StopHandle,
+    ) -> Result<Run, CommandError> {
+        let edges = self.edges(&journal)?;
+        let (config, prompts) = (Arc::clone(&self.config), Arc::clone(&self.prompts));
+        Ok(Run::new(id, trigger, config, prompts, journal, edges, stop))
+    }
+
+    /// The tracker behind its breaker.
+    pub fn source(&self, journal: &Journal) -> Result<Guarded, CommandError> {
+        let (memory, clock) = (Arc::new(journal.clone()), self.clock.clone());
+        let credential = Arc::clone(&self.credential);
+        let ado = AdoSource::new(&self.config.source, credential, clock.clone(), memory)
+            .map_err(RunError::Fetch)?;
+        let notebook = ado.notebook();
+        Ok(Guarded::new(Arc::new(ado), notebook, clock, Arc::new(journal.clone())))
+    }
+
+    fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
+        let source: Arc<dyn Source> = Arc::new(self.source(journal)?);
+        Ok(Edges {
+            source,
+            sessions: Arc::new(SupervisedSessions::new(self, journal)?),
+            code: Arc::new(CodeBases::new(&self.config, &self.cache)),
+            gate: Arc::new(MachineGate::new(&self.config, journal)),
+        })
+    }
+}
+
+/// The code base: the configured folder, or the working directory if it is a repository.
+fn repository(configured: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
+    let (path, origin) = if configured.as_os_str().is_empty() {
+        if !cwd.join(".git").exists() {
+            return Err(CommandError::Repository(format!(
+                "there is no code base to analyse: [repository] path is not set and the working \
+                 directory {} is no git repository. Set repository.path, or run heartbeat inside \
+                 the repository",
+                cwd.display()
+            )));
+        }
+        (cwd.to_path_buf(), "the working directory")
+    } else {
+        (cwd.join(configured), "[repository] path")
+    };
+    let fail = |why: String| {
+        CommandError::Repository(format!(
+            "the code base {} ({origin}) cannot be read: {why}. Set repository.path to an existing \
+             folder",
+            path.display()
+        ))
+    };
+    let resolved = path.canonicalize().map_err(|error| fail(error.to_string()))?;
+    if resolved.is_dir() { Ok(resolved) } else { Err(fail("it is no folder".into())) }
+}

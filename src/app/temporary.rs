@@ -1,0 +1,29 @@
+//! A private folder that goes away with its owner.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Removed on drop, with everything in it.
+#[derive(Debug)]
+pub struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    /// A fresh folder of mode 0700 in the system's place for them.
+    pub fn new(purpose: &str) -> io::Result<Self> {
+        let template = std::env::temp_dir().join(format!("heartbeat-{purpose}-XXXXXX"));
+        Ok(Self(nix::unistd::mkdtemp(&template)?))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(folder = %self.0.display(), %error, "a temporary folder is left behind");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! How a rehearsal reads.
+
+use std::fmt::Write as _;
+
+use crate::clean::estimate_tokens;
+use crate::event::fold::decision_name;
+use crate::report::lines::{clip, short_key, word};
+use crate::run::{Rehearsal, RehearsedDecision, RehearsedPrompt};
+
+/// For a terminal: decisions, prompts, and the most it could cost.
+pub fn render(rehearsal: &Rehearsal) -> String {
+    let mut text = String::from("Decisions\n");
+    for decision in &rehearsal.decisions {
+        render_decision(&mut text, decision);
+    }
+    // Writing to a string cannot fail.
+    let _: std::fmt::Result = writeln!(text, "  {} unchanged", rehearsal.unchanged);
+    for prompt in &rehearsal.prompts {
+        render_prompt(&mut text, prompt);
+    }
+    let _: std::fmt::Result = writeln!(
+        text,
+        "\nA run would start at most {} sessions and spend at most {} (budget {} per run).\n\
+         Nothing was started, nothing was written.",
+        rehearsal.sessions_at_most, rehearsal.worst_case, rehearsal.budget_per_run
+    );
+    text
+}
+
+fn render_decision(text: &mut String, decision: &RehearsedDecision) {
+    let saving = decision.text.map_or_else(String::new, |stats| {
+        format!(
+            " · text {} → {} tokens",
+            estimate_of(stats.raw_bytes),
+            estimate_of(stats.clean_bytes)
+        )
+    });
+    let alarm = decision.alarms.map_or_else(String::new, |alarms| {
+        format!(
+            " · ALARM: {} hidden, {} low-contrast, {} invisible characters",
+            alarms.hidden_chars, alarms.low_contrast_chars, alarms.invisible_chars
+        )
+    });
+    let _: std::fmt::Result = writeln!(
+        text,
+        "  {:<9} {:<7} {} ({}){saving}{alarm}",
+        decision_name(decision.decision),
+        short_key(&decision.item),
+        clip(&decision.title, 60),
+        word(&decision.reason),
+    );
+}
+
+fn estimate_of(bytes: usize) -> u64 {
+    estimate_tokens(&" ".repeat(bytes.min(1 << 24)))
+}
+
+fn render_prompt(text: &mut String, prompt: &RehearsedPrompt) {
+    let subject = prompt.item.as_ref().map(short_key).unwrap_or_default();
+    let _: std::fmt::Result = writeln!(
+        text,
+        "\n━━ {} {subject} · about {} tokens · at most {} ━━\n[system]\n{}\n[prompt]\n{}",
+        prompt.stage,
+        prompt.tokens,
+        prompt.worst_case,
+        prompt.system.trim_end(),
+        prompt.user.trim_end()
+    );
+}

@@ -1,0 +1,94 @@
+//! The one place where every failure gets its exit code.
+
+use std::io;
+
+use super::exit::Code;
+use crate::config::{ConfigError, CredentialError};
+use crate::prompt::PromptError;
+use crate::run::RunError;
+use crate::schedule::ScheduleError;
+use crate::store::{LockError, StoreError};
+
+/// Why a command failed, told in one paragraph with cause and fix.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The schedule.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// A prompt template.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// No credential to begin with.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
+    /// The state.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The run lock.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The code base to analyse.
+    #[error("{0}")]
+    Repository(String),
+    /// `heartbeat clean`.
+    #[error(transparent)]
+    Clean(#[from] super::clean::CleanError),
+    /// `heartbeat context`.
+    #[error(transparent)]
+    Context(#[from] super::context::ContextCommandError),
+    /// What was asked for does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// Wrong usage that only shows after parsing.
+    #[error("{0}")]
+    Usage(String),
+    /// Anything else the system says.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The system's word.
+        source: io::Error,
+    },
+}
+
+impl CommandError {
+    /// A failed system call, with what it was for.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// What the process exits with.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Config(_)
+            | Self::Schedule(_)
+            | Self::Prompt(_)
+            | Self::Credential(_)
+            | Self::Repository(_) => Code::Config,
+            Self::Store(_) | Self::Lock(LockError::Io { .. }) => Code::Store,
+            Self::Lock(LockError::Held { .. }) => Code::NotNow,
+            Self::Run(error) => run_code(error),
+            Self::Usage(_) => Code::Usage,
+            Self::Clean(_) | Self::Context(_) | Self::NotFound(_) | Self::Io { .. } => {
+                Code::Unexpected
+            }
+        }
+    }
+}
+
+fn run_code(error: &RunError) -> Code {
+    match error {
+        RunError::Store(_) => Code::Store,
+        RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
+        RunError::Prompt(_) => Code::Config,
+        RunError::FirstRun => Code::NotNow,
+    }
+}

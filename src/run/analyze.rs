@@ -1,0 +1,181 @@
+//! Bounded sessions on the code base: never more at once than allowed, in the line's order, each
+//! result stored before its slot is used again.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use tokio::task::JoinSet;
+
+use super::gate::{Started, stop_reason};
+use super::{CodeContext, Job, Run, RunError, Work};
+use crate::analyze::{self, Request};
+use crate::dedupe::{RetryPolicy, next_attempt};
+use crate::event::{Event, Reason};
+use crate::model::{FailureKind, Finding, ItemKey, Outcome, RetryClass, SessionId, Stage};
+use crate::prompt::Fence;
+use crate::session::SessionEnd;
+use crate::store::DeepResult;
+
+impl Run {
+    /// Analyses what triage sent on. What does not get its turn is deferred, with the reason.
+    pub(super) async fn analyze(&self, deep: Vec<Work>) -> Result<(), RunError> {
+        let most = usize::try_from(self.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
+        let mut line: VecDeque<Work> = deep.into();
+        for work in line.split_off(most.min(line.len())) {
+            self.journal.defer(work.item.item.key, Reason::MaxDeepPerRun).await?;
+        }
+        let slots = usize::try_from(self.config.limits.max_live_sessions).unwrap_or(1).max(1);
+        let mut live: JoinSet<Result<Option<Reason>, RunError>> = JoinSet::new();
+        let mut closed: Option<Reason> = None;
+        loop {
+            closed = closed.or_else(|| self.stopping().map(stop_reason));
+            while closed.is_none() && live.len() < slots {
+                let Some(work) = line.pop_front() else { break };
+                let run = self.clone();
+                live.spawn(async move { run.analyze_one(work).await });
+            }
+            match live.join_next().await {
+                // A reason closes the gate for all that is left of this run.
+                Some(Ok(done)) => closed = closed.or(done?),
+                Some(Err(panic)) => tracing::error!(%panic, "an analysis ended in a panic"),
+                None => break,
+            }
+        }
+        for work in line {
+            self.journal.defer(work.item.item.key, closed.unwrap_or(Reason::Shutdown)).await?;
+        }
+        Ok(())
+    }
+
+    /// One item from context to stored result. Returns why no more should be started, if so.
+    async fn analyze_one(&self, work: Work) -> Result<Option<Reason>, RunError> {
+        let (key, fingerprint) = (work.item.item.key.clone(), work.fingerprint.clone());
+        let Some(context) = self.context_of(&work).await else {
+            self.journal.defer(key, Reason::Shutdown).await?;
+            return Ok(None);
+        };
+        let Some(job) = self.deep_job(&work, &context)? else { return Ok(None) };
+        let subject = vec![(key.clone(), fingerprint.clone())];
+        match self.start(job, subject, self.config.analyze.max_cost).await? {
+            Started::Ended(session, end) => {
+                let attempts = self.attempts_of(&key).await?;
+                let result = self.deep_result(session, *end, attempts, Some(&context.root));
+                let next = gate_after(&result);
+                self.journal.apply_deep(session, self.id, key, fingerprint, result).await?;
+                Ok(next)
+            }
+            Started::Refused(reason) => {
+                self.journal.defer(key, reason).await?;
+                Ok(Some(reason))
+            }
+            Started::Taken => Ok(None),
+        }
+    }
+
+    /// A code base that cannot be read is told and does not stop the analysis: the agent then
+    /// works from the item alone.
+    async fn context_of(&self, work: &Work) -> Option<CodeContext> {
+        let verdict = work.verdict.clone()?;
+        match self.edges.code.context(work.item.clone(), verdict).await {
+            Ok(context) => {
+                let (item, files, tokens) =
+                    (work.item.item.key.clone(), context.files, context.tokens);
+                self.emit(Event::ContextBuilt { item, files, tokens });
+                Some(context)
+            }
+            Err(error) => {
+                tracing::error!(item = %work.item.item.key, %error, "no code-base context");
+                None
+            }
+        }
+    }
+
+    fn deep_job(&self, work: &Work, context: &CodeContext) -> Result<Option<Job>, RunError> {
+        let Some(verdict) = &work.verdict else { return Ok(None) };
+        let request = Request {
+            item: &work.item,
+            verdict,
+            overview: &context.overview,
+            context: &context.context,
+        };
+        let fence = Fence::new(uuid::Uuid::now_v7());
+        let words = analyze::render(&self.prompts, request, &self.config.analyze, &fence)?;
+        Ok(Some(Job {
+            session: Self::new_session(),
+            run: self.id,
+            stage: Stage::Deep,
+            item: Some(work.item.item.key.clone()),
+            attempt: 1,
+            words,
+            repository: Some(context.root.clone()),
+        }))
+    }
+
+    async fn attempts_of(&self, key: &ItemKey) -> Result<u32, RunError> {
+        let row = self.journal.store().item(key.clone()).await?;
+        Ok(row.map_or(1, |row| row.attempts))
+    }
+
+    /// What a session's end means for its item.
+    pub(super) fn deep_result(
+        &self,
+        session: SessionId,
+        end: SessionEnd,
+        attempts: u32,
+        root: Option<&Path>,
+    ) -> DeepResult {
+        let outcome = match end.outcome {
+            Outcome::Completed => match finding_in(&end, root) {
+                Ok(finding) => return DeepResult::Finished(Box::new(finding)),
+                Err(why) => Outcome::BadOutput { why },
+            },
+            other => other,
+        };
+        if outcome.retry_class() == RetryClass::DoesNotCount {
+            let reason = not_its_fault(&outcome);
+            return DeepResult::NotItsFault(outcome, reason);
+        }
+        let policy = RetryPolicy {
+            max_attempts: self.config.limits.max_attempts,
+            first_delay: self.config.dedupe.retry_delay,
+        };
+        match next_attempt(self.journal.clock().now(), attempts, policy, jitter(session)) {
+            Some(next) => DeepResult::TryAgain(outcome, next),
+            None => DeepResult::GiveUp(outcome),
+        }
+    }
+}
+
+fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureKind> {
+    let output = end.output.as_ref().ok_or(FailureKind::SchemaIgnored)?;
+    let mut finding = analyze::check(output).map_err(|error| {
+        tracing::warn!(%error, "a finding was refused");
+        FailureKind::SchemaViolated
+    })?;
+    if let Some(root) = root {
+        analyze::mark_missing_files(&mut finding, |path| root.join(path).is_file());
+    }
+    Ok(finding)
+}
+
+fn not_its_fault(outcome: &Outcome) -> Reason {
+    match outcome {
+        Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
+        Outcome::Cancelled { why: FailureKind::RunDeadline } => Reason::RunDeadline,
+        Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,
+        _ => Reason::Shutdown,
+    }
+}
+
+/// Some ends say that nothing more should be started in this run.
+fn gate_after(result: &DeepResult) -> Option<Reason> {
+    match result {
+        DeepResult::NotItsFault(Outcome::ProviderLimit { .. }, reason) => Some(*reason),
+        _ => None,
+    }
+}
+
+/// A number from 0 to 1 that differs from session to session and needs no source of chance.
+fn jitter(session: SessionId) -> f64 {
+    f64::from(session.0.as_bytes()[15]) / 255.0
+}

@@ -1,0 +1,88 @@
+//! The seams of a run: what it needs from the world, in its own words.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::event::Reason;
+use crate::fetch::{BoxFuture, Source};
+use crate::model::{CleanItem, ItemKey, RunId, SessionId, Stage, Verdict};
+use crate::prompt::Rendered;
+use crate::session::{LedgerError, SessionEnd, StopSignal};
+
+/// Everything a run touches.
+#[derive(Clone)]
+pub struct Edges {
+    /// The tracker.
+    pub source: Arc<dyn Source>,
+    /// Supervised agent sessions.
+    pub sessions: Arc<dyn Sessions>,
+    /// The code bases.
+    pub code: Arc<dyn CodeBase>,
+    /// The machine's say in whether another session may start.
+    pub gate: Arc<dyn Gate>,
+}
+
+/// One session's work, ready to start.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its id.
+    pub session: SessionId,
+    /// Of which run.
+    pub run: RunId,
+    /// What for.
+    pub stage: Stage,
+    /// For which item; none for triage.
+    pub item: Option<ItemKey>,
+    /// 1 is the first try.
+    pub attempt: u32,
+    /// All that the agent is told.
+    pub words: Rendered,
+    /// The code base it may read; none: an empty folder.
+    pub repository: Option<PathBuf>,
+}
+
+/// Runs sessions, one at a time each, under supervision.
+pub trait Sessions: Send + Sync {
+    /// From the row to the certificate.
+    fn perform(&self, job: Job, stop: StopSignal)
+    -> BoxFuture<'_, Result<SessionEnd, LedgerError>>;
+
+    /// Resolves what an earlier life left open. Returns when it is done or its grace is over.
+    fn resolve_orphans(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
+}
+
+/// What is known of the code before the agent's first token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeContext {
+    /// The code base.
+    pub root: PathBuf,
+    /// Its picture, the same for all items.
+    pub overview: String,
+    /// The places that matter for this item.
+    pub context: String,
+    /// Files named in it.
+    pub files: u32,
+    /// Estimated tokens.
+    pub tokens: u64,
+}
+
+/// The code base cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct CodeError(pub String);
+
+/// The code bases of a team.
+pub trait CodeBase: Send + Sync {
+    /// The context of one item.
+    fn context(
+        &self,
+        item: CleanItem,
+        verdict: Verdict,
+    ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
+}
+
+/// Says whether the machine can carry another session now.
+pub trait Gate: Send + Sync {
+    /// No: the reason and what was measured.
+    fn admit(&self) -> BoxFuture<'_, Result<(), (Reason, String)>>;
+}

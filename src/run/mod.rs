@@ -1,0 +1,170 @@
+//! The run: one readable way from the tick to the report.
+//!
+//! [`Run::perform`] reads like the picture in the crate's documentation. Everything with an effect
+//! is behind [`Edges`], so that the same code runs on the real tracker and agent, on the
+//! simulators, and in tests. A run works on the configuration it started with.
+
+mod analyze;
+mod deadline;
+mod edges;
+mod gate;
+mod plan;
+mod recover;
+mod rehearse;
+mod triage;
+
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::event::{Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
+use crate::fetch::{FailureClass, FetchError};
+use crate::model::{CleanItem, RunId, Verdict};
+use crate::prompt::{PromptError, Prompts};
+use crate::session::{StopHandle, StopReason};
+use crate::store::{Journal, StoreError};
+
+pub use edges::{CodeBase, CodeContext, CodeError, Edges, Gate, Job, Sessions};
+pub use rehearse::{Rehearsal, RehearsedDecision, RehearsedPrompt};
+
+/// Why a run could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The state.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The tracker.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// A prompt template.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// The first scheduled run must be told what to do with an old backlog.
+    #[error(
+        "this is the first scheduled run on this state, and nobody said what to do with the items \
+         that are already there. Look with `heartbeat --dry-run` (it counts them and prices the \
+         work), then set [schedule] first_run to \"baseline\" (record them as seen) or \"process\" \
+         (analyse them)"
+    )]
+    FirstRun,
+}
+
+/// Work of this run: an item that needs a verdict, or has one and needs analysis.
+#[derive(Debug, Clone, PartialEq)]
+struct Work {
+    item: CleanItem,
+    fingerprint: String,
+    verdict: Option<Verdict>,
+    why: Reason,
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Ended {
+    /// In a word.
+    pub outcome: RunOutcome,
+    /// In figures.
+    pub summary: RunSummary,
+    /// What kept it from its work, if anything did.
+    pub error: Option<RunError>,
+}
+
+/// One run.
+#[derive(Clone)]
+pub struct Run {
+    /// Its id.
+    pub id: RunId,
+    /// Why it began.
+    pub trigger: Trigger,
+    /// The configuration it started with.
+    pub config: Arc<Config>,
+    /// The prompts it started with.
+    pub prompts: Arc<Prompts>,
+    /// State and events.
+    pub journal: Journal,
+    /// Everything with an effect.
+    pub edges: Edges,
+    /// Asked to stop by whoever runs us.
+    pub stop: StopHandle,
+    /// Asked to stop by this run's own deadline.
+    deadline: StopHandle,
+}
+
+impl Run {
+    /// A run that is ready to be performed.
+    pub fn new(
+        id: RunId,
+        trigger: Trigger,
+        config: Arc<Config>,
+        prompts: Arc<Prompts>,
+        journal: Journal,
+        edges: Edges,
+        stop: StopHandle,
+    ) -> Self {
+        let deadline = StopHandle::new();
+        Self { id, trigger, config, prompts, journal, edges, stop, deadline }
+    }
+
+    /// The whole way. The caller holds the run lock.
+    pub async fn perform(&self) -> Result<Ended, StoreError> {
+        self.journal.begin_run(self.id, self.trigger, self.config.limits.max_live_sessions).await?;
+        let worked = tokio::select! {
+            worked = self.work() => worked,
+            // Stores observations as they come, for as long as the work lasts.
+            never = self.journal.keep_writing() => match never {},
+        };
+        self.journal.flush().await?;
+        let error = worked.err();
+        let outcome = self.outcome(error.as_ref());
+        let summary = self.journal.view().figures();
+        self.journal.end_run(self.id, outcome, summary).await?;
+        Ok(Ended { outcome, summary, error })
+    }
+
+    /// The line in the architecture's picture, top to bottom.
+    async fn work(&self) -> Result<(), RunError> {
+        let _deadline = self.arm_deadline();
+        self.recover().await?;
+        let work = self.plan().await?;
+        let deep = self.triage(work).await?;
+        self.analyze(deep).await?;
+        Ok(())
+    }
+
+    /// Asked to stop, by whomever?
+    fn stopping(&self) -> Option<StopReason> {
+        self.stop.state().reason.or(self.deadline.state().reason)
+    }
+
+    fn emit(&self, event: Event) {
+        self.journal.emit(event);
+    }
+
+    fn outcome(&self, error: Option<&RunError>) -> RunOutcome {
+        let view = self.journal.view();
+        let figures = view.figures();
+        match error {
+            Some(RunError::Store(_)) => RunOutcome::StoreFailed,
+            Some(RunError::Fetch(error)) => fetch_outcome(error.class),
+            Some(RunError::Prompt(_)) => RunOutcome::ConfigRefused,
+            Some(RunError::FirstRun) => RunOutcome::NotNow,
+            None if self.stop.state().reason.is_some() => RunOutcome::Interrupted,
+            None if view.triage_failed => RunOutcome::TriageFailed,
+            None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
+            None if view.work == 0 => RunOutcome::NothingNew,
+            // There was work, and not one session was let through.
+            None if figures.sessions == 0 => RunOutcome::NotNow,
+            None => RunOutcome::Completed,
+        }
+    }
+}
+
+/// How a failed read is told.
+pub const fn fetch_outcome(class: FailureClass) -> RunOutcome {
+    match class {
+        FailureClass::Auth | FailureClass::Denied => RunOutcome::CredentialRefused,
+        FailureClass::Config | FailureClass::BadQuery | FailureClass::Version => {
+            RunOutcome::ConfigRefused
+        }
+        _ => RunOutcome::SourceUnavailable,
+    }
+}

@@ -1,0 +1,54 @@
+//! Before anything new: what an earlier life left behind is resolved, and what it paid for is
+//! used.
+
+use super::{Run, RunError};
+use crate::model::{ItemKey, Stage};
+use crate::session::{LedgerError, SessionEnd};
+use crate::store::{StoreError, TriageResult, UnappliedSession};
+use crate::triage;
+
+impl Run {
+    /// Ends orphaned sessions, gives back claims that never became sessions, and applies results
+    /// that were stored but not yet used.
+    pub(super) async fn recover(&self) -> Result<(), RunError> {
+        self.edges.sessions.resolve_orphans().await.map_err(|error| match error {
+            LedgerError::Store(message) => StoreError::Unreadable(message),
+            full @ LedgerError::Full { .. } => StoreError::Unreadable(full.to_string()),
+        })?;
+        self.journal.release_unregistered().await?;
+        for session in self.journal.store().unapplied().await? {
+            match session.stage {
+                Stage::Triage => self.apply_left_triage(session).await?,
+                Stage::Deep => self.apply_left_deep(session).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Usable verdicts are stored; the other items are simply still in line.
+    async fn apply_left_triage(&self, left: UnappliedSession) -> Result<(), RunError> {
+        let ids: Vec<_> = left.subject.iter().filter_map(|(key, _)| key.item_id()).collect();
+        let checked = match (&left.outcome, &left.output) {
+            (outcome, Some(output)) if outcome.is_success() => triage::check(&ids, output),
+            _ => triage::Checked::default(),
+        };
+        let judged = |(key, fingerprint): (ItemKey, String)| {
+            let verdict = checked.verdicts.iter().find(|v| Some(v.id) == key.item_id())?.clone();
+            Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None })
+        };
+        let results = left.subject.into_iter().filter_map(judged).collect();
+        Ok(self.journal.apply_triage(Some(left.session), results).await?)
+    }
+
+    async fn apply_left_deep(&self, left: UnappliedSession) -> Result<(), RunError> {
+        let Some((key, fingerprint)) = left.subject.into_iter().next() else { return Ok(()) };
+        let end = SessionEnd {
+            output: left.output,
+            usage: left.usage,
+            ..SessionEnd::without_words(left.outcome)
+        };
+        let root = Some(self.config.repository.path.as_path()).filter(|path| path.is_dir());
+        let result = self.deep_result(left.session, end, left.attempt, root);
+        Ok(self.journal.apply_deep(left.session, self.id, key, fingerprint, result).await?)
+    }
+}
