@@ -151,7 +151,7 @@ impl Run {
         known: Option<&KnownItem>,
         now: Timestamp,
     ) -> Decided {
-        let terminal = self.config.dedupe.terminal_states.iter().any(|state| *state == item.state);
+        let terminal = self.config.dedupe.terminal_states.contains(&item.state);
         dedupe::decide(Seen { fingerprint, terminal }, known.map(standing).as_ref(), now)
     }
 

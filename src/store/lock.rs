@@ -64,10 +64,10 @@ impl Holder {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another run is going on.
-    #[error("{}", describe(.holder.as_ref(), *.now))]
+    #[error("{}", describe(.holder.as_deref(), *.now))]
     Held {
         /// Who has it, as far as it could be read.
-        holder: Option<Holder>,
+        holder: Option<Box<Holder>>,
         /// When we looked.
         now: Timestamp,
     },
@@ -135,7 +135,8 @@ impl RunLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { holder: read_holder(&mut file), now: clock.now() });
+                let holder = read_holder(&mut file).map(Box::new);
+                return Err(LockError::Held { holder, now: clock.now() });
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
