@@ -62,18 +62,18 @@ impl Code {
             }
             return;
         }
-        let fence = "`".repeat(longest_run_of_ticks(&text).max(2) + 1);
-        let language = self.language.as_deref().filter(|_| rendering == Rendering::Full);
-        writer.gap(Gap::Line);
-        writer.verbatim_line(&format!("{fence}{}", language.unwrap_or("")));
-        match rendering {
-            Rendering::Full => lines.iter().for_each(|line| writer.verbatim_line(line)),
-            Rendering::Tight => write_tight(writer, &lines),
+        if rendering == Rendering::Tight {
+            write_tight(writer, &lines);
+            return;
         }
+        let fence = "`".repeat(longest_run_of_ticks(&text).max(2) + 1);
+        writer.verbatim_line(&format!("{fence}{}", self.language.as_deref().unwrap_or("")));
+        lines.iter().for_each(|line| writer.verbatim_line(line));
         writer.verbatim_line(&fence);
     }
 }
 
+/// The first and the last lines, without fences.
 fn write_tight(writer: &mut Writer, lines: &[&str]) {
     let (head, tail) = TIGHT_LINES;
     let mut write = |line: &str| {

@@ -83,8 +83,11 @@ impl Walk<'_> {
             role if role.is_inline() || seen.flow.is_inline() => {
                 return Entry::Into(Closing::Nothing);
             }
-            _ => {
+            role => {
                 code.close_line();
+                if role == Role::Item {
+                    code.push("- ");
+                }
                 return Entry::Into(Closing::Gap(Gap::Line));
             }
         }
@@ -106,7 +109,10 @@ impl Walk<'_> {
             Role::Rule => self.writer.gap(Gap::Line),
             Role::Image => {
                 if let Some(picture) = picture(seen, self.rendering) {
-                    self.writer.word(&picture);
+                    // Triage needs to know that there are pictures, not how many.
+                    if self.rendering == Rendering::Full || !self.writer.ends_with(&picture) {
+                        self.writer.word(&picture);
+                    }
                 }
             }
             Role::Input => self.input(seen),
@@ -173,9 +179,8 @@ impl Walk<'_> {
 
     fn enter_list(&mut self, seen: &Seen<'_>) -> Closing {
         let attribute = |name: &str| attribute(seen.element, name);
-        let own_style = seen.style.list_style;
         let list = if seen.role == Role::BulletList {
-            List::bullets(own_style)
+            List::bullets()
         } else {
             let items = || {
                 let is_item = |node: &ego_tree::NodeRef<'_, scraper::Node>| {
@@ -185,7 +190,7 @@ impl Walk<'_> {
             };
             let start = attribute("start").and_then(whole_number);
             let count_down = attribute("reversed").map(|_| items());
-            List::numbered(own_style, attribute("type"), start, count_down)
+            List::numbered(attribute("type"), start, count_down)
         };
         // The tracker's editor puts a list directly into a list, not into an item of it.
         let indent = self.lists.last().and_then(|outer| outer.indent_outside_items());
@@ -204,17 +209,15 @@ impl Walk<'_> {
     fn enter_item(&mut self, seen: &Seen<'_>) -> Closing {
         let kind = attribute(seen.element, "type").and_then(style_of_type);
         let value = attribute(seen.element, "value").and_then(whole_number);
-        let style = seen.style.list_style.or(kind);
         let marker = match self.lists.last_mut() {
             Some(list) => {
                 list.open_items += 1;
-                list.marker(value, style)
+                list.marker(value, kind)
             }
             None => "- ".to_owned(),
         };
         self.writer.close_line();
-        let rest = " ".repeat(marker.len());
-        self.writer.push_prefix(&marker, &rest);
+        self.writer.push_item(&marker);
         Closing::Item
     }
 
@@ -324,10 +327,6 @@ fn picture(seen: &Seen<'_>, rendering: Rendering) -> Option<String> {
     if is_symbol {
         return link::picture_name(description, "");
     }
-    Some(match link::picture_name(description, source) {
-        Some(name) if rendering == Rendering::Full || name.len() <= 40 => {
-            format!("[image: {name}]")
-        }
-        _ => "[image]".to_owned(),
-    })
+    let name = link::picture_name(description, source).filter(|_| rendering == Rendering::Full);
+    Some(name.map_or_else(|| "[image]".to_owned(), |name| format!("[image: {name}]")))
 }

@@ -90,7 +90,8 @@ impl Walk<'_> {
         self.code_spans -= 1;
         let Some(start) = self.writer.close_span() else { return };
         let text = self.writer.since(start);
-        if self.code_spans > 0 || text.contains('\n') {
+        let is_plain = self.rendering == Rendering::Tight;
+        if is_plain || self.code_spans > 0 || text.contains('\n') {
             return;
         }
         if self.writer.before(start) == Some('`') && !text.contains('`') {

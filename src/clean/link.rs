@@ -104,9 +104,8 @@ pub(super) fn says_target(text: &str, target: &str) -> bool {
             .unwrap_or(address);
         address.trim_start_matches("www.").to_ascii_lowercase()
     };
-    let (text, target) = (bare(text), bare(target));
-    // A mail link may carry a subject after the address.
-    text == target || target.split('?').next() == Some(&text) && text.contains('@')
+    // Of two mail addresses the one that is shown is the one that is meant.
+    bare(text) == bare(target) || (target.starts_with("mailto:") && text.contains('@'))
 }
 
 /// What a picture is called: its description if that says anything, else its file.
@@ -120,7 +119,7 @@ pub(super) fn picture_name(description: &str, source: &str) -> Option<String> {
         .any(|word| description.eq_ignore_ascii_case(word));
     let name = if says_nothing { file_name(source)? } else { description };
     let end = super::parse::floor_char_boundary(&name, MAX_DESCRIPTION);
-    Some(name[..end].replace(['[', ']'], ""))
+    Some(name[..end].to_owned())
 }
 
 /// The name of the file behind an address, if it has one.

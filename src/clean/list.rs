@@ -1,6 +1,22 @@
 //! Lists: which marker stands before an item.
 
-use super::style::ListStyle;
+/// How the items of a list are marked. Only the elements and their attributes decide: editors put
+/// `list-style` everywhere, and the number is what other text refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ListStyle {
+    /// With a symbol.
+    Bullet,
+    /// 1 2 3
+    Decimal,
+    /// a b c
+    LowerAlpha,
+    /// A B C
+    UpperAlpha,
+    /// i ii iii
+    LowerRoman,
+    /// I II III
+    UpperRoman,
+}
 
 /// A list that is open.
 #[derive(Debug, Clone, Copy)]
@@ -15,19 +31,17 @@ pub(super) struct List {
 
 impl List {
     /// A list with symbols.
-    pub(super) fn bullets(style: Option<ListStyle>) -> Self {
-        // A browser numbers even a bullet list when a style asks for it.
-        Self { style: style.unwrap_or(ListStyle::Bullet), next: 1, step: 1, open_items: 0 }
+    pub(super) fn bullets() -> Self {
+        Self { style: ListStyle::Bullet, next: 1, step: 1, open_items: 0 }
     }
 
-    /// A numbered list by its attributes; `items` is needed only when it counts down.
+    /// A numbered list by its attributes.
     pub(super) fn numbered(
-        style: Option<ListStyle>,
         kind: Option<&str>,
         start: Option<i64>,
         count_down_from: Option<i64>,
     ) -> Self {
-        let style = kind.and_then(style_of_type).or(style).unwrap_or(ListStyle::Decimal);
+        let style = kind.and_then(style_of_type).unwrap_or(ListStyle::Decimal);
         match count_down_from {
             Some(items) => Self { style, next: start.unwrap_or(items), step: -1, open_items: 0 },
             None => Self { style, next: start.unwrap_or(1), step: 1, open_items: 0 },
@@ -121,7 +135,7 @@ mod tests {
     #[test]
     fn numbers_in_every_style() {
         let markers = |kind: &str, start: i64| {
-            let mut list = List::numbered(None, Some(kind), Some(start), None);
+            let mut list = List::numbered(Some(kind), Some(start), None);
             format!("{}{}", list.marker(None, None), list.marker(None, None))
         };
         assert_eq!(markers("1", 9), "9. 10. ");
@@ -134,15 +148,15 @@ mod tests {
 
     #[test]
     fn an_item_can_set_the_number_and_a_list_can_count_down() {
-        let mut list = List::numbered(None, None, Some(5), None);
+        let mut list = List::numbered(None, Some(5), None);
         assert_eq!(list.marker(Some(9), None), "9. ");
         assert_eq!(list.marker(None, None), "10. ");
-        let mut down = List::numbered(None, None, None, Some(2));
+        let mut down = List::numbered(None, None, Some(2));
         assert_eq!(
             (down.marker(None, None), down.marker(None, None)),
             ("2. ".into(), "1. ".into())
         );
-        let mut huge = List::numbered(None, None, Some(i64::MAX), None);
+        let mut huge = List::numbered(None, Some(i64::MAX), None);
         huge.marker(None, None);
         assert_eq!(huge.marker(None, None), format!("{}. ", i64::MAX));
     }

@@ -18,7 +18,7 @@ use super::writer::{Gap, Writer};
 use crate::model::Alarms;
 
 /// Stands where text was left out because its colour is nearly that of the page.
-const LOW_CONTRAST_MARK: &str = "[text in the colour of the page left out]";
+const LOW_CONTRAST_MARK: &str = "[low-contrast text left out]";
 
 /// What has to be done when an element ends.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ pub(super) struct Rendered {
 pub(super) fn render(parsed: &Parsed, rendering: Rendering, limit: usize) -> Rendered {
     let root = parsed.html.tree.root();
     let mut walk = Walk {
-        writer: Writer::new(limit),
+        writer: Writer::new(rendering, limit),
         rendering,
         alarms: Alarms::default(),
         lists: Vec::new(),
@@ -286,7 +286,6 @@ impl<'a> Walk<'a> {
         self.declarations.clear();
         match role {
             Role::Preformatted => style.space = TextSpace::Keep,
-            Role::BulletList | Role::NumberedList => style.list_style = None,
             Role::Link if attribute(element, "href").is_some() => style.set_color(Color::LINK),
             _ => {}
         }

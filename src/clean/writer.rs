@@ -1,6 +1,7 @@
 //! Builds the text line by line: white space as a browser collapses it, prefixes of quotes and
 //! lists, rows of tables, and marks around what has just been written.
 
+use super::Rendering;
 use super::style::TextSpace;
 
 /// Columns that prefixes may fill; deeper nesting adds none.
@@ -45,6 +46,7 @@ struct Row {
 #[derive(Debug)]
 pub(super) struct Writer {
     out: String,
+    rendering: Rendering,
     prefixes: Vec<Prefix>,
     indent: usize,
     gap: Gap,
@@ -62,9 +64,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(rendering: Rendering, limit: usize) -> Self {
         Self {
             out: String::new(),
+            rendering,
             prefixes: Vec::new(),
             indent: 0,
             gap: Gap::None,
@@ -114,6 +117,21 @@ impl Writer {
         self.indent += width;
         let rest = if has_room { rest.to_owned() } else { String::new() };
         self.prefixes.push(Prefix { first: first.to_owned(), rest, width, used: false });
+    }
+
+    /// The prefix of a list item. An outer item that has only this inner one to show needs no
+    /// bullet of its own.
+    pub(super) fn push_item(&mut self, marker: &str) {
+        if let Some(outer) = self.prefixes.last_mut().filter(|outer| !outer.used)
+            && outer.first == "- "
+        {
+            outer.first.clone_from(&outer.rest);
+        }
+        let indent = match self.rendering {
+            Rendering::Full => marker.len(),
+            Rendering::Tight => 1,
+        };
+        self.push_prefix(marker, &" ".repeat(indent));
     }
 
     /// Ends the last prefix.
@@ -229,8 +247,12 @@ impl Writer {
             self.start_line_of_row(row.base);
             row.started = true;
             row.pending_cells = row.pending_cells.max(1);
-            self.out.push('|');
             row.pending_cells -= 1;
+            if self.rendering == Rendering::Full || row.pending_cells > 0 {
+                self.out.push('|');
+            } else {
+                row.cell_started = true;
+            }
         } else if row.cell_started && self.gap != Gap::None && row.pending_cells == 0 {
             self.out.push_str("<br>");
             self.spaces = 0;
@@ -281,7 +303,9 @@ impl Writer {
     pub(super) fn end_row(&mut self) -> bool {
         let Some(row) = self.row.take() else { return false };
         if row.started {
-            self.out.push_str(" |");
+            if self.rendering == Rendering::Full {
+                self.out.push_str(" |");
+            }
             self.close_line();
         }
         row.started
@@ -318,6 +342,11 @@ impl Writer {
             return None;
         }
         Some(start)
+    }
+
+    /// Does the text end with this?
+    pub(super) fn ends_with(&self, end: &str) -> bool {
+        self.out.ends_with(end)
     }
 
     /// What was written since `start`.

@@ -1,7 +1,7 @@
 //! `heartbeat clean`: the cleaner on its own, from a file or standard input to standard output.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -66,7 +66,7 @@ pub fn run(
     let rendering = if args.tight { Rendering::Tight } else { Rendering::Full };
     let cleaned = clean_text(&raw, format, &Options { rendering, max_bytes: None });
     stdout.write_all(cleaned.text.as_bytes())?;
-    if !cleaned.text.is_empty() {
+    if std::io::stdout().is_terminal() {
         stdout.write_all(b"\n")?;
     }
     stdout.flush()?;

@@ -1,9 +1,7 @@
 //! What the declarations on the way down the tree add up to: is this text seen, and how does it flow?
 
 use super::color::Color;
-use super::declarations::{
-    Background, Declarations, Declared, Display, ListStyle, function_argument,
-};
+use super::declarations::{Background, Declarations, Declared, Display, function_argument};
 use super::length::Length;
 
 /// Text smaller than this cannot be read.
@@ -170,8 +168,6 @@ pub(in crate::clean) struct Inherited {
     own_color: bool,
     /// What becomes of white space.
     pub(in crate::clean) space: TextSpace,
-    /// How list items are marked, if a style says so.
-    pub(in crate::clean) list_style: Option<ListStyle>,
     /// The result for text.
     pub(in crate::clean) sight: Sight,
 }
@@ -187,7 +183,6 @@ impl Inherited {
         own_background: false,
         own_color: false,
         space: TextSpace::Collapse,
-        list_style: None,
         sight: Sight::Shown,
     };
 
@@ -243,7 +238,6 @@ impl Inherited {
                 Declared::Background(Background::Color(color)) => self.paint(color),
                 Declared::Background(Background::Picture) => self.background = None,
                 Declared::WhiteSpace(space) => self.space = space,
-                Declared::ListStyle(style) => self.list_style = Some(style),
                 Declared::Floats(floats) => frame.floats = floats,
                 Declared::OutOfFlow(out) => frame.out_of_flow = out,
                 other => frame.note(other, self.font_px),

@@ -22,23 +22,6 @@ pub(in crate::clean) enum Display {
     Flex,
 }
 
-/// How the items of a list are marked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::clean) enum ListStyle {
-    /// With a symbol, or with nothing.
-    Bullet,
-    /// 1 2 3
-    Decimal,
-    /// a b c
-    LowerAlpha,
-    /// A B C
-    UpperAlpha,
-    /// i ii iii
-    LowerRoman,
-    /// I II III
-    UpperRoman,
-}
-
 /// What a background declaration says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Background {
@@ -71,7 +54,6 @@ pub(super) enum Declared {
     TextIndent(Length),
     MarginStart(Length),
     ClippedAway(bool),
-    ListStyle(ListStyle),
     LineThrough(bool),
     BorderNone(bool),
     WordListLevel(u8),
@@ -255,9 +237,6 @@ fn read_property(name: &str, value: &str, found: &mut dyn FnMut(Declared)) {
             Some(Declared::LineThrough(contains_word(value, "line-through")))
         }
         b"border" => Some(Declared::BorderNone(contains_word(value, "none"))),
-        b"list-style" | b"list-style-type" => {
-            value.split(' ').find_map(list_style).map(Declared::ListStyle)
-        }
         b"mso-list" => return word_list(value, found),
         _ => return read_box_property(lower, value, found),
     };
@@ -360,18 +339,6 @@ pub(super) fn function_argument<'a>(value: &'a str, name: &str) -> Option<&'a st
 
 fn contains_word(value: &str, word: &str) -> bool {
     value.split([' ', '\t', '\n']).any(|part| part.eq_ignore_ascii_case(word))
-}
-
-fn list_style(word: &str) -> Option<ListStyle> {
-    Some(match word.to_ascii_lowercase().as_str() {
-        "decimal" | "decimal-leading-zero" => ListStyle::Decimal,
-        "lower-alpha" | "lower-latin" => ListStyle::LowerAlpha,
-        "upper-alpha" | "upper-latin" => ListStyle::UpperAlpha,
-        "lower-roman" => ListStyle::LowerRoman,
-        "upper-roman" => ListStyle::UpperRoman,
-        "disc" | "circle" | "square" => ListStyle::Bullet,
-        _ => return None,
-    })
 }
 
 /// Word writes `mso-list:l0 level2 lfo1` on an item and `mso-list:Ignore` on its marker.

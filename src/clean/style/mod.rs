@@ -9,5 +9,5 @@ mod sheet;
 
 pub(super) use color::Color;
 pub(super) use computed::{Flow, Inherited, Sight, TextSpace};
-pub(super) use declarations::{Declarations, Display, ListStyle};
+pub(super) use declarations::{Declarations, Display};
 pub(super) use sheet::Sheet;
