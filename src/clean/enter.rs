@@ -44,6 +44,7 @@ impl Walk<'_> {
                 Closing::Raised
             }
             Role::Quotation => {
+                self.quotations += 1;
                 self.writer.open_span();
                 Closing::Quotation
             }

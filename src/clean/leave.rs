@@ -35,7 +35,10 @@ impl Walk<'_> {
             Closing::Struck => self.close_struck(),
             Closing::Raised => self.close_raised(),
             Closing::Quotation => {
-                if let Some(start) = self.writer.close_span() {
+                self.quotations -= 1;
+                if let Some(start) = self.writer.close_span()
+                    && self.quotations == 0
+                {
                     self.writer.wrap(start, "\"", "\"");
                 }
             }

@@ -24,6 +24,8 @@ const MAX_NODES: u32 = 200_000;
 const WORK_BASE: u64 = 4_000_000;
 /// Further steps allowed for each byte of input; real markup needs about one.
 const WORK_PER_BYTE: u64 = 8;
+/// Steps for a piece of text. Stray `<`, `&` and NUL come one by one and are slow to handle.
+const TEXT_WORK: u64 = 24;
 /// Bytes looked at, whatever comes after is cut.
 const MAX_INPUT: usize = 8 << 20;
 
@@ -110,11 +112,16 @@ impl CountingSink {
         Handle { id, slot: depths.len() - 1 }
     }
 
+    /// Counts a node or a piece of text that is put into the tree, and notes its depth.
     fn hang(&self, parent: &Handle, child: &NodeOrText<Handle>) {
-        if let NodeOrText::AppendNode(child) = child {
-            let mut depths = self.depths.borrow_mut();
-            depths[child.slot] = depths[parent.slot] + 1;
-            self.depth.set(depths[child.slot]);
+        match child {
+            NodeOrText::AppendNode(child) => {
+                self.count(1);
+                let mut depths = self.depths.borrow_mut();
+                depths[child.slot] = depths[parent.slot] + 1;
+                self.depth.set(depths[child.slot]);
+            }
+            NodeOrText::AppendText(_) => self.count(TEXT_WORK),
         }
     }
 
@@ -233,13 +240,11 @@ impl TreeSink for CountingSink {
     }
 
     fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
-        self.count(1);
         self.hang(parent, &child);
         self.inner.append(&parent.id, unwrap_handle(child));
     }
 
     fn append_before_sibling(&self, sibling: &Handle, new_node: NodeOrText<Handle>) {
-        self.count(1);
         self.hang(sibling, &new_node);
         self.inner.append_before_sibling(&sibling.id, unwrap_handle(new_node));
     }
@@ -250,7 +255,6 @@ impl TreeSink for CountingSink {
         previous: &Handle,
         child: NodeOrText<Handle>,
     ) {
-        self.count(1);
         self.hang(previous, &child);
         self.inner.append_based_on_parent_node(&element.id, &previous.id, unwrap_handle(child));
     }

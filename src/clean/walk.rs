@@ -98,6 +98,7 @@ pub(super) struct Walk<'a> {
     pub(super) code: Option<Code>,
     pub(super) code_spans: usize,
     pub(super) struck_spans: usize,
+    pub(super) quotations: usize,
     pub(super) in_link: bool,
     pub(super) in_word_marker: bool,
     /// Was something passed over in the closed section that is open now?
@@ -131,6 +132,7 @@ pub(super) fn render(parsed: &Parsed, rendering: Rendering, limit: usize) -> Ren
         code: None,
         code_spans: 0,
         struck_spans: 0,
+        quotations: 0,
         in_link: false,
         in_word_marker: false,
         passed_over: false,
