@@ -6,7 +6,8 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % bound
     }
 
@@ -16,10 +17,45 @@ impl Numbers {
 }
 
 const WORDS: &[&str] = &[
-    "the", "order", "service", "returns", "error", "when", "customer", "opens", "page", "after",
-    "update", "login", "fails", "with", "timeout", "expected", "result", "should", "show", "list",
-    "of", "items", "in", "database", "and", "retry", "button", "is", "disabled", "for", "admin",
-    "user_id", "OrderService.cs", "500", "null", "reference", "exception", "build", "deploy",
+    "the",
+    "order",
+    "service",
+    "returns",
+    "error",
+    "when",
+    "customer",
+    "opens",
+    "page",
+    "after",
+    "update",
+    "login",
+    "fails",
+    "with",
+    "timeout",
+    "expected",
+    "result",
+    "should",
+    "show",
+    "list",
+    "of",
+    "items",
+    "in",
+    "database",
+    "and",
+    "retry",
+    "button",
+    "is",
+    "disabled",
+    "for",
+    "admin",
+    "user_id",
+    "OrderService.cs",
+    "500",
+    "null",
+    "reference",
+    "exception",
+    "build",
+    "deploy",
 ];
 const STYLES: &[&str] = &[
     "box-sizing:border-box;color:rgb(0, 0, 0);font-family:&quot;Segoe UI&quot;, sans-serif;font-size:14px;",
@@ -84,7 +120,10 @@ fn list(numbers: &mut Numbers, html: &mut String) {
     html.push_str(&format!("<{kind} style=\"margin:0in\">"));
     for _ in 0..2 + numbers.below(6) {
         let words = sentence(numbers);
-        html.push_str(&format!("<li style=\"{}\"><span>{words}</span><br></li>", numbers.pick(STYLES)));
+        html.push_str(&format!(
+            "<li style=\"{}\"><span>{words}</span><br></li>",
+            numbers.pick(STYLES)
+        ));
     }
     html.push_str(&format!("</{kind}>"));
 }

@@ -163,6 +163,28 @@ pub fn helpers() -> BTreeSet<u32> {
     registry().clone()
 }
 
+/// A helper that is started without the runtime, known for as long as this is kept.
+#[derive(Debug)]
+pub struct Known(u32);
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        registry().remove(&self.0);
+    }
+}
+
+/// Starts a prepared command for a blocking caller, who bounds, ends and reaps it.
+pub fn spawn_known(
+    command: &mut std::process::Command,
+) -> std::io::Result<(std::process::Child, Known)> {
+    // Held over the spawn, so that nobody sees the child before it is registered.
+    let mut registry = registry();
+    let child = command.spawn()?;
+    registry.insert(child.id());
+    let known = Known(child.id());
+    Ok((child, known))
+}
+
 static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 fn registry() -> MutexGuard<'static, BTreeSet<u32>> {

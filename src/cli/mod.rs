@@ -19,7 +19,9 @@ use serde::Serialize;
 use crate::app::demo::{self, Demo};
 use crate::app::{self, Setting, daemon, once};
 use crate::clock::Clock;
-use crate::config::{Config, Environment, Loaded, LogFormat, LogLevel, load};
+use crate::config::{
+    Config, ConfigError, Discover, Environment, Loaded, LogFormat, LogLevel, load,
+};
 use crate::report::summary::{self, RunReport};
 use crate::report::terminal::Progress;
 use crate::store::{Journal, Store};
@@ -297,9 +299,26 @@ impl Context {
         Ok(Code::Done)
     }
 
+    /// For commands that only look: a broken file must not hide what is going on, so without a good
+    /// one they go by the defaults, the environment and the flags.
+    fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
+        let mut request = app::load_request(&self.global, &self.environment)?;
+        match load(&request) {
+            Ok(loaded) => Ok((loaded.config, None)),
+            Err(fault) => {
+                request.discover = Discover::Nowhere;
+                request.explicit = None;
+                Ok((load(&request)?.config, Some(fault)))
+            }
+        }
+    }
+
     /// The state for reading, if there is one, and the configuration.
     fn state(&self) -> Result<Option<(Store, Config)>, CommandError> {
-        let config = self.load()?.config;
+        let (config, fault) = self.load_to_look()?;
+        if let Some(fault) = fault {
+            say_error(&fault.into());
+        }
         let folder = app::state_folder(&config, &self.environment)?;
         Ok(Store::open_for_reading(&folder)?.map(|store| (store, config)))
     }

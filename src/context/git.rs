@@ -51,7 +51,7 @@ pub(super) fn output(
     arguments: &[&str],
     bounds: Bounds,
 ) -> Result<Vec<u8>, GitError> {
-    let mut child = command(repository, arguments).spawn()?;
+    let (mut child, _known) = crate::exec::spawn_known(&mut command(repository, arguments))?;
     let Some(stdout) = child.stdout.take() else { return Err(GitError::Failed) };
     let (send, receive) = mpsc::channel();
     let reader = std::thread::spawn(move || {

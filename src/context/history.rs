@@ -136,6 +136,10 @@ impl History {
 
 /// Which commit is checked out, if this is a repository at all.
 fn head(repository: &Path) -> Option<String> {
+    // Asking git would start a process to learn what the folders already say.
+    if !repository.ancestors().any(|folder| folder.join(".git").exists()) {
+        return None;
+    }
     let bounds = Bounds { time: Duration::from_secs(10), output: 4096 };
     let output =
         git::output(repository, &["rev-parse", "--verify", "--quiet", "HEAD"], bounds).ok()?;

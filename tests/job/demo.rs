@@ -1,0 +1,141 @@
+//! What a newcomer sees first: the demo and its rehearsal.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+use crate::support::{World, code, text};
+
+#[test]
+fn one_command_fetches_triages_analyses_and_stores_findings() {
+    let world = World::new(50);
+    let (code, report) = world.run_once(&[]);
+    assert_eq!((code, &report["outcome"]), (0, &"completed".into()), "{report:#}");
+    let summary = &report["summary"];
+    assert!(summary["fetched"].as_u64().unwrap() >= 20, "{summary}");
+    assert_eq!(world.figure("SELECT count(*) FROM sessions WHERE stage = 'triage'"), 1);
+    assert_eq!(summary["analysed"], 10, "{summary}");
+    assert_eq!(report["findings"].as_array().unwrap().len(), 10);
+    assert!(summary["cost"].as_f64().unwrap() > 0.0);
+    assert_eq!(world.session_processes(), Vec::<u32>::new());
+}
+
+#[test]
+fn findings_name_files_that_exist_in_the_code_base() {
+    let world = World::new(20);
+    let (_, report) = world.run_once(&[]);
+    for finding in report["findings"].as_array().unwrap() {
+        let first = &finding["finding"]["files"][0];
+        assert_eq!(first["exists"], true, "{finding:#}");
+    }
+}
+
+#[test]
+fn a_second_run_finishes_what_was_deferred_and_a_third_finds_nothing_new() {
+    let world = World::new(20);
+    let (_, first) = world.run_once(&[]);
+    assert_eq!(first["summary"]["deferred"], 1);
+    let (_, second) = world.run_once(&[]);
+    assert_eq!(second["summary"]["analysed"], 1, "{second:#}");
+    assert_eq!(second["summary"]["triaged"], 0, "its verdict is remembered");
+    let (code, third) = world.run_once(&[]);
+    assert_eq!((code, &third["outcome"]), (0, &"nothing_new".into()));
+    assert_eq!(third["summary"]["sessions"], 0);
+}
+
+#[test]
+fn json_puts_one_object_on_standard_output_and_nothing_else() {
+    let world = World::new(20);
+    let output = world.demo(&["--once", "--json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["exit_code"], 0);
+    let progress = String::from_utf8(output.stderr).unwrap();
+    assert!(progress.contains("triage   19 items in 1 session"), "{progress}");
+}
+
+#[test]
+fn what_was_found_can_be_read_afterwards() {
+    let world = World::new(20);
+    let (_, report) = world.run_once(&[]);
+    let key = report["findings"][0]["key"].as_str().unwrap();
+    for (args, expected) in [
+        (vec!["show", key], "Finding of"),
+        (vec!["status"], "last run"),
+        (vec!["runs"], "completed"),
+        (vec!["sessions"], "deep"),
+    ] {
+        let output = world.heartbeat(&args).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output));
+        assert!(text(&output).contains(expected), "{args:?} {}", text(&output));
+        let mut json = args.clone();
+        json.push("--json");
+        let output = world.heartbeat(&json).output().unwrap();
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
+    }
+}
+
+#[test]
+fn a_rehearsal_shows_decisions_and_prompts_and_changes_no_byte() {
+    let world = World::new(20);
+    world.run_once(&["--set", "limits.max_deep_per_run=2"]);
+    let before = hashes(&world.state());
+    assert!(before.len() > 1);
+    let output = world.demo(&["--dry-run"]).output().unwrap();
+    let shown = text(&output);
+    assert_eq!(code(&output), 0, "{shown}");
+    for part in ["Decisions", "(carried over)", "━━ deep", "[system]", "at most $"] {
+        assert!(shown.contains(part), "{part} is missing: {shown}");
+    }
+    assert_eq!(hashes(&world.state()), before);
+}
+
+#[test]
+fn a_rehearsal_on_no_state_leaves_no_state() {
+    let world = World::new(20);
+    let output = world.demo(&["--dry-run", "--json"]).output().unwrap();
+    let rehearsal: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let prompts = rehearsal["prompts"].as_array().unwrap();
+    assert_eq!(prompts.iter().filter(|prompt| prompt["stage"] == "triage").count(), 1);
+    assert_eq!(prompts.iter().filter(|prompt| prompt["stage"] == "deep").count(), 10);
+    assert!(rehearsal["worst_case"].as_f64() <= rehearsal["budget_per_run"].as_f64());
+    assert!(!world.state().exists());
+}
+
+/// Every `exec` of the rehearsal and of whatever it might start is seen by strace.
+#[test]
+fn a_rehearsal_starts_no_process() {
+    let world = World::new(20);
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("SKIPPED: strace is not installed, so nobody can watch for processes");
+        return;
+    }
+    let trace = world.path().join("trace");
+    let rehearsal = world.demo(&["--dry-run"]);
+    let mut watched = Command::new("strace");
+    watched.args(["-f", "-qq", "-e", "trace=execve,execveat,fork,vfork", "-o"]).arg(&trace);
+    watched.arg(rehearsal.get_program()).args(rehearsal.get_args());
+    watched.current_dir(world.path()).env("TMPDIR", world.path());
+    let output = watched.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let calls = std::fs::read_to_string(trace).unwrap();
+    let calls: Vec<&str> =
+        calls.lines().filter(|line| line.contains("exec") || line.contains("fork")).collect();
+    assert_eq!(calls.len(), 1, "only the rehearsal itself: {calls:#?}");
+}
+
+/// Every file below a folder with the hash of its content.
+fn hashes(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(hashes(&path));
+        } else {
+            let hash = Sha256::digest(std::fs::read(&path).unwrap());
+            found.insert(path.display().to_string(), format!("{hash:x}"));
+        }
+    }
+    found
+}

@@ -1,0 +1,161 @@
+//! Every exit code, one by one.
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Running, World, code, eventually, text};
+
+/// Runs and gives the code with everything that was said.
+fn run(world: &World, args: &[&str]) -> (i32, String) {
+    let output = world.demo(args).output().unwrap();
+    (code(&output), text(&output))
+}
+
+#[test]
+fn every_code_is_in_the_help() {
+    let world = World::new(0);
+    let output = world.heartbeat(&["--help"]).output().unwrap();
+    let help = text(&output);
+    for number in [0, 1, 2, 10, 11, 69, 74, 75, 77, 78, 130, 143] {
+        assert!(help.contains(&format!("\n  {number:>3}  ")), "{number} is missing in {help}");
+    }
+    let readme =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    for code in heartbeat::cli::exit::Code::ALL {
+        let row = format!("| {} | {} |", code.number(), code.meaning());
+        assert!(readme.contains(&row), "the README lacks {row}");
+    }
+}
+
+#[test]
+fn code_0_done() {
+    assert_eq!(run(&World::new(0), &["--once"]).0, 0);
+}
+
+#[test]
+fn code_1_unexpected() {
+    let world = World::new(0);
+    world.run_once(&[]);
+    let output = world.heartbeat(&["show", "999999"]).output().unwrap();
+    assert_eq!(code(&output), 1, "{}", text(&output));
+    assert!(text(&output).contains("ado/999999 has never been seen"));
+}
+
+#[test]
+fn code_2_usage() {
+    let (code, told) = run(&World::new(0), &["--onse"]);
+    assert_eq!(code, 2);
+    assert!(told.contains("--once"), "{told}");
+}
+
+/// An agent whose analyses all fail, or whose triage does.
+fn agent(extra: &str) -> String {
+    format!("agent.command=[\"{}\", \"simulate\", \"agent\", {extra}]", crate::support::HEARTBEAT)
+}
+
+#[test]
+fn code_10_some_analyses_failed() {
+    let world = World::new(0);
+    let failing = agent("\"--fail-rate\", \"1\"");
+    let (code, told) = run(&world, &["--once", "--set", &failing]);
+    assert_eq!(code, 10, "{told}");
+    assert!(told.contains("waiting"), "{told}");
+}
+
+#[test]
+fn code_11_triage_failed() {
+    let world = World::new(0);
+    let (code, told) = run(&world, &["--once", "--set", "agent.command=[\"/bin/false\"]"]);
+    assert_eq!(code, 11, "{told}");
+    let kept = world.figure("SELECT count(*) FROM heartbeat_state WHERE phase = 'pending'");
+    assert_eq!(kept, 19, "nothing is lost");
+}
+
+#[test]
+fn code_69_source_unavailable() {
+    let world = World::new(0);
+    let nobody = "source.base_url=http://127.0.0.1:1/nobody";
+    let (code, told) = run(&world, &["--once", "--set", nobody]);
+    assert_eq!(code, 69, "{told}");
+}
+
+#[test]
+fn code_74_state_store() {
+    let world = World::new(0);
+    std::fs::create_dir_all(world.state()).unwrap();
+    std::fs::write(world.state().join("heartbeat.db"), "this is no database, whatever it says")
+        .unwrap();
+    let (code, told) = run(&world, &["--once"]);
+    assert_eq!(code, 74, "{told}");
+    assert!(told.contains("is damaged") && told.contains(".recover"), "{told}");
+}
+
+#[test]
+fn code_75_not_now_by_budget() {
+    let world = World::new(0);
+    let broke = [
+        "--once",
+        "--set",
+        "budget.per_day=0.1",
+        "--set",
+        "budget.per_run=0.1",
+        "--set",
+        "triage.max_cost=0.1",
+        "--set",
+        "analyze.max_cost=0.1",
+    ];
+    let (first, told) = run(&world, &broke);
+    assert_eq!(first, 0, "triage fits the budget exactly: {told}");
+    let mut again = vec![
+        "--set",
+        "budget.per_day=0.01",
+        "--set",
+        "budget.per_run=0.01",
+        "--set",
+        "triage.max_cost=0.01",
+        "--set",
+        "analyze.max_cost=0.01",
+    ];
+    again.insert(0, "--once");
+    let (code, told) = run(&world, &again);
+    assert_eq!(code, 75, "{told}");
+    assert!(told.contains("budget"), "{told}");
+}
+
+#[test]
+fn code_77_credential_refused() {
+    let world = World::new(0);
+    let simulator = Running::start(world.simulator(&["--token", "right"]));
+    let address = simulator.first_line();
+    let file = world.path().join("heartbeat.toml");
+    std::fs::create_dir_all(world.path().join("code")).unwrap();
+    std::fs::write(&file, format!(
+        "[source]\nbase_url = \"{address}\"\nproject = \"Parcel\"\n[repository]\npath = \"code\"\n"
+    )).unwrap();
+    let mut command = world.heartbeat(&["--once"]);
+    let output = command.env("AZURE_DEVOPS_PAT", "wrong").output().unwrap();
+    assert_eq!(code(&output), 77, "{}", text(&output));
+    assert!(text(&output).contains("AZURE_DEVOPS_PAT"), "{}", text(&output));
+    assert!(!text(&output).contains("wrong"), "the credential is never shown");
+}
+
+#[test]
+fn code_78_config() {
+    let world = World::new(0);
+    let (code, told) = run(&world, &["--once", "--set", "limits.max_live_session=2"]);
+    assert_eq!(code, 78, "{told}");
+    assert!(told.contains("max_live_sessions"), "{told}");
+}
+
+#[test]
+fn codes_130_and_143_stopped_by_a_signal() {
+    for (signal, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let world = World::new(60_000);
+        let running = Running::start(world.demo(&["--once"]));
+        eventually("an agent", || !world.live_agents().is_empty());
+        running.signal(signal);
+        let output = running.output();
+        assert_eq!(code(&output), expected, "{}", text(&output));
+        assert_eq!(world.session_processes(), Vec::<u32>::new());
+        assert!(text(&output).contains("interrupted"), "{}", text(&output));
+    }
+}
