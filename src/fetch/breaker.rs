@@ -12,7 +12,8 @@ use super::FailureClass;
 pub const THRESHOLD: u32 = 3;
 /// How long it stays open the first time.
 pub const HOLD: SignedDuration = SignedDuration::from_mins(5);
-/// How long it stays open when only a person can help (credential, permission, configuration).
+/// How long it stays open when only a person can help (credential, permission, configuration, a
+/// stopped collection).
 pub const LONG_HOLD: SignedDuration = SignedDuration::from_mins(30);
 /// It never stays open for longer.
 pub const MAX_HOLD: SignedDuration = SignedDuration::from_hours(2);
@@ -111,8 +112,9 @@ impl FailureClass {
     /// What it does to the breaker.
     pub const fn breaker_effect(self) -> Effect {
         match self {
-            Self::Auth | Self::Denied | Self::Config | Self::BadQuery => Effect::Opens(LONG_HOLD),
-            Self::Down => Effect::Opens(HOLD),
+            Self::Auth | Self::Denied | Self::Config | Self::BadQuery | Self::Down => {
+                Effect::Opens(LONG_HOLD)
+            }
             Self::TooSlow | Self::Throttled | Self::Transient => Effect::Counts,
             Self::Gone | Self::TooMany | Self::Version | Self::Conflict | Self::BreakerOpen => {
                 Effect::None
@@ -126,13 +128,13 @@ impl Breaker {
     pub fn admit(&mut self, now: Timestamp) -> Admission {
         match self.state {
             State::Closed => Admission::Go,
-            State::Open { until, .. } if now < until && until - MAX_HOLD <= now => {
+            State::Open { until, .. } if now < until && until.duration_since(now) <= MAX_HOLD => {
                 Admission::Refused { until }
             }
             // A hold that ends further away than any hold lasts was set by a wrong clock.
             State::Open { .. } => self.let_probe_through(now),
-            State::HalfOpen { since } if since <= now && now < since + PROBE_LEASE => {
-                Admission::Refused { until: since + PROBE_LEASE }
+            State::HalfOpen { since } if since <= now && now < later(since, PROBE_LEASE) => {
+                Admission::Refused { until: later(since, PROBE_LEASE) }
             }
             State::HalfOpen { .. } => self.let_probe_through(now),
         }
@@ -176,11 +178,203 @@ impl Breaker {
         let doublings = self.openings.min(8);
         let hold = base.saturating_mul(1 << doublings).min(MAX_HOLD);
         self.openings = self.openings.saturating_add(1);
-        self.state = State::Open { until: now + hold, class };
+        self.state = State::Open { until: later(now, hold), class };
     }
 
     /// Closes it by hand: a person says that the cause is gone.
     pub fn close(&mut self) {
         *self = Self::default();
+    }
+}
+
+/// The end of time is as late as it gets.
+fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + minutes * 60).unwrap()
+    }
+
+    fn failed(breaker: &mut Breaker, class: FailureClass, minutes: i64) {
+        breaker.record(Signal::Failed(class), at(minutes));
+    }
+
+    #[test]
+    fn three_counted_failures_in_a_row_open_it_for_five_minutes() {
+        let mut breaker = Breaker::default();
+        failed(&mut breaker, FailureClass::Transient, 0);
+        failed(&mut breaker, FailureClass::Throttled, 1);
+        breaker.record(Signal::Succeeded, at(2));
+        failed(&mut breaker, FailureClass::Transient, 3);
+        failed(&mut breaker, FailureClass::TooSlow, 4);
+        assert_eq!(breaker.admit(at(4)), Admission::Go);
+        failed(&mut breaker, FailureClass::Transient, 5);
+        assert_eq!(breaker.admit(at(9)), Admission::Refused { until: at(10) });
+        assert_eq!(breaker.admit(at(10)), Admission::Probe);
+        assert!(matches!(breaker.admit(at(10)), Admission::Refused { .. }), "one probe only");
+    }
+
+    #[test]
+    fn the_hold_doubles_until_a_whole_read_succeeds() {
+        let mut breaker = Breaker::default();
+        for _ in 0..3 {
+            failed(&mut breaker, FailureClass::Transient, 0);
+        }
+        assert_eq!(breaker.admit(at(5)), Admission::Probe);
+        failed(&mut breaker, FailureClass::Transient, 5);
+        assert_eq!(breaker.state.until(), Some(at(15)), "ten minutes the second time");
+        assert_eq!(breaker.admit(at(15)), Admission::Probe);
+        breaker.record(Signal::ProbeSucceeded, at(15));
+        assert_eq!(breaker.admit(at(15)), Admission::Go);
+        failed(&mut breaker, FailureClass::Auth, 15);
+        assert_eq!(breaker.state.until(), Some(at(135)), "30 minutes doubled twice");
+        breaker.record(Signal::Succeeded, at(200));
+        failed(&mut breaker, FailureClass::Auth, 200);
+        assert_eq!(breaker.state.until(), Some(at(230)));
+    }
+
+    #[test]
+    fn what_only_a_person_can_mend_opens_it_at_once_and_what_is_no_fault_never_does() {
+        use FailureClass as Class;
+        for class in [Class::Auth, Class::Denied, Class::Config, Class::BadQuery, Class::Down] {
+            let mut breaker = Breaker::default();
+            failed(&mut breaker, class, 0);
+            assert_eq!(breaker.state.until(), Some(at(30)), "{class:?}");
+        }
+        for class in [Class::Gone, Class::TooMany, Class::Version, Class::Conflict] {
+            let mut breaker = Breaker::default();
+            (0..10).for_each(|minute| failed(&mut breaker, class, minute));
+            assert_eq!(breaker, Breaker::default(), "{class:?}");
+        }
+    }
+
+    #[test]
+    fn a_probe_lost_with_its_process_and_a_clock_set_back_do_not_shut_it_for_ever() {
+        let mut breaker = Breaker { state: State::HalfOpen { since: at(0) }, ..Breaker::default() };
+        assert!(matches!(breaker.admit(at(4)), Admission::Refused { .. }));
+        assert_eq!(breaker.admit(at(5)), Admission::Probe);
+        let until = Timestamp::MAX;
+        let class = FailureClass::Down;
+        let mut breaker = Breaker { state: State::Open { until, class }, ..Breaker::default() };
+        assert_eq!(breaker.admit(at(0)), Admission::Probe);
+    }
+
+    #[test]
+    fn closing_by_hand_forgets_everything() {
+        let mut breaker = Breaker::default();
+        failed(&mut breaker, FailureClass::Auth, 0);
+        breaker.close();
+        assert_eq!(breaker, Breaker::default());
+    }
+
+    /// What can happen to a breaker.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        /// Somebody wants to ask.
+        Ask,
+        /// The oldest open request reports.
+        Report(Option<FailureClass>),
+        /// Seconds pass.
+        Wait(i64),
+        /// The process ends and another one starts from the stored state.
+        Restart,
+    }
+
+    fn classes() -> impl Strategy<Value = FailureClass> {
+        use FailureClass as Class;
+        prop::sample::select(vec![
+            Class::Auth,
+            Class::Denied,
+            Class::Config,
+            Class::Gone,
+            Class::TooMany,
+            Class::TooSlow,
+            Class::Version,
+            Class::BadQuery,
+            Class::Conflict,
+            Class::Throttled,
+            Class::Down,
+            Class::Transient,
+        ])
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => Just(Step::Ask),
+            4 => prop::option::of(classes()).prop_map(Step::Report),
+            3 => (0_i64..2000).prop_map(Step::Wait),
+            1 => Just(Step::Restart),
+        ];
+        prop::collection::vec(step, 0..120)
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_goes_through_while_open_and_one_probe_at_most_while_half_open(steps in steps()) {
+            let mut breaker = Breaker::default();
+            let mut now = at(0);
+            // Whether the request on its way is a probe.
+            let mut open: Option<bool> = None;
+            for step in steps {
+                match step {
+                    Step::Wait(seconds) => now += SignedDuration::from_secs(seconds),
+                    Step::Restart => {
+                        let stored = serde_json::to_string(&breaker).unwrap();
+                        let restored: Breaker = serde_json::from_str(&stored).unwrap();
+                        prop_assert_eq!(&restored, &breaker);
+                        breaker = restored;
+                    }
+                    Step::Ask => {
+                        let before = breaker.state.clone();
+                        let admission = breaker.admit(now);
+                        match (&before, admission) {
+                            (State::Closed, admission) => prop_assert_eq!(admission, Admission::Go),
+                            (State::Open { until, .. }, Admission::Refused { .. }) => {
+                                prop_assert!(now < *until);
+                            }
+                            (State::Open { until, .. }, admission) => {
+                                prop_assert_eq!(admission, Admission::Probe);
+                                prop_assert!(now >= *until, "a request went through while open");
+                            }
+                            (State::HalfOpen { since }, Admission::Probe) => {
+                                let lost = now.duration_since(*since) >= PROBE_LEASE;
+                                prop_assert!(lost, "a second probe while the first is on its way");
+                            }
+                            (State::HalfOpen { .. }, admission) => {
+                                let refused = matches!(admission, Admission::Refused { .. });
+                                prop_assert!(refused);
+                            }
+                        }
+                        open = match admission {
+                            Admission::Go => Some(false),
+                            Admission::Probe => Some(true),
+                            Admission::Refused { .. } => open,
+                        };
+                    }
+                    Step::Report(result) => {
+                        let Some(probe) = open.take() else { continue };
+                        let signal = match result {
+                            Some(class) => Signal::Failed(class),
+                            None if probe => Signal::ProbeSucceeded,
+                            None => Signal::Succeeded,
+                        };
+                        breaker.record(signal, now);
+                        if let Some(until) = breaker.state.until() {
+                            prop_assert!(until.duration_since(now) <= MAX_HOLD);
+                        }
+                        if result.is_none() {
+                            prop_assert_eq!(&breaker.state, &State::Closed);
+                        }
+                    }
+                }
+            }
+        }
     }
 }

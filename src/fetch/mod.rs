@@ -121,6 +121,16 @@ impl FailureClass {
             Self::BreakerOpen => "breaker_open",
         }
     }
+
+    /// The exit code of a run that ends with it, after sysexits: 77 credential, 78 configuration,
+    /// 69 source unavailable.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Auth | Self::Denied => 77,
+            Self::Config | Self::BadQuery | Self::Version => 78,
+            _ => 69,
+        }
+    }
 }
 
 /// A failed read, told so that a person knows what to do.

@@ -212,3 +212,121 @@ pub fn encode_segment(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn decoder() -> Decoder {
+        Decoder {
+            source: "ado".into(),
+            base_url: "https://dev.azure.com/contoso".into(),
+            text_fields: ["System.Description", "Custom.Note", TEST_STEPS].map(Into::into).to_vec(),
+            plain_fields: vec!["Custom.Note".into()],
+        }
+    }
+
+    fn decode(value: Value) -> Decoded {
+        let unknown = "2026-01-01T00:00:00Z".parse().unwrap();
+        decoder().item(serde_json::from_value(value).unwrap(), unknown)
+    }
+
+    #[test]
+    fn an_item_with_nothing_but_its_number_is_an_item() {
+        let Decoded { item, project, comment_count } = decode(json!({ "id": 7 }));
+        assert_eq!((item.id, item.rev, item.title.as_str()), (ItemId(7), 0, ""));
+        assert_eq!(item.changed_at.to_string(), "2026-01-01T00:00:00Z");
+        assert_eq!(item.url, "https://dev.azure.com/contoso/_workitems/edit/7");
+        assert_eq!((project, comment_count), (None, 0));
+    }
+
+    #[test]
+    fn dates_have_none_to_seven_digits() {
+        let instant = |text: &str| parse_instant(text).map(|at| at.to_string());
+        assert_eq!(instant("2026-03-31T18:36:26Z").unwrap(), "2026-03-31T18:36:26Z");
+        for digits in 1..=7 {
+            let fraction: String = "1234567".chars().take(digits).collect();
+            let text = format!("2026-03-31T18:36:26.{fraction}Z");
+            assert_eq!(instant(&text).unwrap(), text);
+        }
+        assert_eq!(instant("2026-03-31T18:36:26.2").unwrap(), "2026-03-31T18:36:26.2Z");
+        assert_eq!(instant("9999-01-01T00:00:00Z").unwrap(), "9999-01-01T00:00:00Z");
+        let (early, late) = ("2026-03-31T18:36:26.2Z", "2026-03-31T18:36:26.23Z");
+        assert!(early > late && parse_instant(early) < parse_instant(late), "not as strings");
+        assert_eq!(instant("31/03/2026"), None);
+    }
+
+    #[test]
+    fn identities_are_objects_or_strings() {
+        let name = |value: Value| identity(&value);
+        assert_eq!(name(json!("Ann Lee <ann@contoso.com>")).unwrap(), "Ann Lee");
+        assert_eq!(name(json!("CONTOSO\\ann")).unwrap(), "CONTOSO\\ann");
+        assert_eq!(name(json!("<ann@contoso.com>")).unwrap(), "<ann@contoso.com>");
+        assert_eq!(name(json!({ "displayName": "Ann", "uniqueName": "a@b" })).unwrap(), "Ann");
+        assert_eq!(name(json!({ "uniqueName": "CONTOSO\\ann" })).unwrap(), "CONTOSO\\ann");
+        assert_eq!(name(json!(null)), None);
+    }
+
+    #[test]
+    fn formats_follow_the_answer_and_the_kind_of_field() {
+        let decoded = decode(json!({
+            "id": 1,
+            "fields": {
+                "System.Description": "&gt; quoted", "Custom.Note": "plain",
+                "Microsoft.VSTS.TCM.Steps": "<steps/>", "Other": "not asked for",
+            },
+            "multilineFieldsFormat": { "system.description": "Markdown" },
+        }));
+        let formats: Vec<Format> = decoded.item.texts.iter().map(|text| text.format).collect();
+        assert_eq!(formats, [Format::Markdown, Format::Plain, Format::TestSteps]);
+        let html = decode(json!({
+            "id": 1, "fields": { "System.Description": "<p>x" }, "multilineFieldsFormat": {},
+        }));
+        assert_eq!(html.item.texts[0].format, Format::Html);
+    }
+
+    #[test]
+    fn odd_values_do_no_harm() {
+        let title: String = "🎁".repeat(255);
+        let item = decode(json!({
+            "id": 1, "rev": 4,
+            "fields": {
+                "System.Title": title, "System.State": "New\u{0000}\n",
+                "System.Tags": " a ;; b; ", "Microsoft.VSTS.Common.Priority": 2.0,
+                "System.Parent": "12", "System.Description": "  ", "System.AreaPath": 5,
+                "System.TeamProject": "Größe & Co",
+            },
+        }))
+        .item;
+        assert_eq!(item.title, title);
+        assert_eq!(item.state, "New\u{FFFD}\u{FFFD}");
+        assert_eq!(item.tags, ["a", "b"]);
+        assert_eq!((item.priority, item.parent), (Some(2), Some(ItemId(12))));
+        assert!(item.texts.is_empty(), "blank texts are left out");
+        assert_eq!(item.area_path.as_deref(), Some("5"));
+        assert!(
+            item.url.ends_with("/Gr%C3%B6%C3%9Fe%20%26%20Co/_workitems/edit/1"),
+            "{}",
+            item.url
+        );
+    }
+
+    #[test]
+    fn comments_of_both_generations_are_read_and_deleted_ones_left_out() {
+        let body = br#"{"comments":[{"id":1,"text":"new","format":"markdown","createdBy":
+            {"displayName":"Ann"},"createdDate":"2026-01-01T00:00:00Z"},
+            {"commentId":2,"text":"gone","isDeleted":true}]}"#;
+        let new: wire::Comments = wire::from_json(body).unwrap();
+        let new: Vec<_> = new.comments.into_iter().filter_map(comment).collect();
+        assert_eq!(new.len(), 1);
+        assert_eq!((new[0].author.as_str(), new[0].format), ("Ann", Format::Markdown));
+        let body = br#"{"value":[{"revision":2,"text":"old","revisedBy":"Bob <b@c>",
+            "revisedDate":"2014-12-29T20:49:24.67Z"}]}"#;
+        let old: wire::Comments = wire::from_json(body).unwrap();
+        let old = comment(old.comments.into_iter().next().unwrap()).unwrap();
+        assert_eq!((old.author.as_str(), old.format), ("Bob", Format::Html));
+        assert!(old.at.is_some());
+    }
+}

@@ -298,3 +298,110 @@ pub(super) fn percent_decode(text: &str) -> String {
     }
     String::from_utf8_lossy(&out).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Asked<'static> = Asked {
+        what: "the query",
+        base_url: "https://dev.azure.com/contoso",
+        credential: "the variable AZURE_DEVOPS_PAT",
+    };
+
+    fn answer(status: u16, content_type: &str) -> Facts {
+        Facts { status, content_type: content_type.to_owned(), ..Facts::default() }
+    }
+
+    fn class(status: u16, body: &str) -> FailureClass {
+        classify(&answer(status, "application/json"), body.as_bytes(), ASKED).class
+    }
+
+    #[test]
+    fn success_is_json_with_a_2xx_that_is_not_203() {
+        assert!(is_success(&answer(200, "application/json; charset=utf-8; api-version=7.1")));
+        assert!(!is_success(&answer(203, "application/json")));
+        assert!(!is_success(&answer(200, "text/html; charset=utf-8")));
+        assert!(!is_success(&answer(200, "")));
+        assert!(!is_success(&answer(302, "application/json")));
+    }
+
+    #[test]
+    fn codes_and_type_keys_decide_in_any_language() {
+        use FailureClass as Class;
+        let italian = r#"{"message":"TF51005: La query fa riferimento a un campo inesistente.",
+            "typeKey":"SyntaxErrorException"}"#;
+        assert_eq!(class(400, italian), Class::BadQuery);
+        let too_many = r#"{"message":"zu viele","typeKey":
+            "WorkItemTrackingQueryResultSizeLimitExceededException"}"#;
+        assert_eq!(class(400, too_many), Class::TooMany);
+        let server_limit = r#"{"message":"VS402337: mehr als 100000","typeKey":""}"#;
+        assert_eq!(class(400, server_limit), Class::TooMany);
+        let gone = r#"{"message":"TF401232: x","typeKey":"WorkItemUnauthorizedAccessException"}"#;
+        assert_eq!(class(404, gone), Class::Gone);
+        assert_eq!(class(404, r#"{"message":"TF200016: no project"}"#), Class::Config);
+        let version = r#"{"message":"…","typeKey":"VssVersionOutOfRangeException"}"#;
+        assert_eq!(class(400, version), Class::Version);
+        assert_eq!(class(401, version), Class::Version, "as one Server 2019 answers");
+        assert_eq!(class(500, r#"{"message":"VS402612: macro"}"#), Class::BadQuery);
+        assert_eq!(
+            class(400, r#"{"count":1,"value":{"Message":"Remove requires"}}"#),
+            Class::BadQuery
+        );
+        assert_eq!(class(401, ""), Class::Auth);
+        assert_eq!(class(418, ""), Class::Config);
+    }
+
+    #[test]
+    fn a_body_with_a_byte_order_mark_is_read() {
+        let body = "\u{FEFF}{\"message\":\"TF24668: stopped\",\"typeKey\":\"VssServiceException\"}";
+        assert_eq!(class(503, body), FailureClass::Down);
+    }
+
+    #[test]
+    fn plain_text_takes_its_code_from_the_header() {
+        let facts = Facts {
+            service_error: Some(percent_decode("TF24668%3A%20Die%20Sammlung%20ruht%20100%")),
+            ..answer(503, "text/plain")
+        };
+        let failure = classify(&facts, b"", ASKED);
+        assert_eq!((failure.class, failure.code.as_deref()), (FailureClass::Down, Some("TF24668")));
+        assert!(failure.message.contains("Die Sammlung ruht 100%"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_message_names_the_credential_the_page_and_the_activity() {
+        let facts = Facts {
+            activity_id: Some("c811a0e3".into()),
+            ..answer(203, "text/html; charset=utf-8")
+        };
+        let failure = classify(&facts, b"<html><head><title>Sign In</title>", ASKED);
+        assert_eq!(failure.class, FailureClass::Auth);
+        for part in ["AZURE_DEVOPS_PAT", "a page titled Sign In", "HTTP 203", "ActivityId c811a0e3"]
+        {
+            assert!(failure.message.contains(part), "{part} in {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn codes_are_found_only_as_words() {
+        assert_eq!(first_code("VS403351: Test"), Some("VS403351"));
+        assert_eq!(first_code("(TF400813)"), Some("TF400813"));
+        assert_eq!(first_code("UTF8 VS Code TF12 xTF400813"), None);
+        assert_eq!(first_code("é TF24668"), Some("TF24668"));
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_within_bounds() {
+        let now: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
+        let seconds = |text: &str| parse_retry_after(text, now).map(|delay| delay.as_secs());
+        assert_eq!(seconds("30"), Some(30));
+        assert_eq!(seconds(" 0 "), Some(1));
+        assert_eq!(seconds("-5"), Some(1));
+        assert_eq!(seconds("86400"), Some(600));
+        assert_eq!(seconds("Mon, 16 Nov 2026 12:01:30 GMT"), Some(90));
+        assert_eq!(seconds("Mon, 16 Nov 2026 11:00:00 GMT"), Some(1));
+        assert_eq!(seconds("soon"), None);
+        assert_eq!(seconds("NaN"), None);
+    }
+}

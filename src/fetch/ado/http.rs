@@ -28,6 +28,9 @@ use crate::fetch::{FailureClass, FetchError};
 /// A run waits this long for the tracker's "not before"; beyond it, the run ends.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// How long a tracker is left alone that asks for it without saying how long.
+const UNSTATED_RETRY_AFTER: Duration = Duration::from_secs(60);
+
 /// May a request be sent a second time?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
@@ -208,7 +211,10 @@ impl Transport {
             .header("X-TFS-Session", &self.session);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let mut response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        let facts = read_facts(&response, self.now());
+        let mut facts = read_facts(&response, self.now());
+        if facts.status == 429 && facts.retry_after.is_none() {
+            facts.retry_after = Some(UNSTATED_RETRY_AFTER);
+        }
         self.note(&facts).await?;
         let body = self.read_body(&mut response, is_success(&facts)).await?;
         if is_success(&facts) {
@@ -401,7 +407,9 @@ fn read_facts(response: &Response, now: Timestamp) -> Facts {
         retry_after: header(RETRY_AFTER.as_str()).and_then(|v| parse_retry_after(&v, now)),
         activity_id: header("activityid").or_else(|| header("x-vss-e2eid")),
         service_error: header("x-tfs-serviceerror").map(|v| percent_decode(&v)),
-        location: header(LOCATION.as_str()),
+        // What follows the path of a sign-in page is long and of no use to a person.
+        location: header(LOCATION.as_str())
+            .map(|v| v.split('?').next().unwrap_or_default().to_owned()),
         rate_limit: read_rate_limit(headers, now),
     }
 }

@@ -16,20 +16,26 @@ mod decode;
 mod failure;
 mod http;
 mod pages;
+mod probe;
 mod query;
 mod read;
+mod reporting;
 mod version;
 mod wiql;
 mod wire;
+mod write_back;
 
 use std::sync::Arc;
 
 pub use credential::{Credential, FixedCredential};
+pub use probe::Probe;
+pub use write_back::{Glance, WriteBack, Written};
 
 use self::http::{Call, Repeat, Transport};
 use super::retry::RetryPolicy;
 use super::{
-    BoxFuture, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait, SourceMemory,
+    BoxFuture, FailureClass, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait,
+    SourceMemory,
 };
 use crate::clock::Clock;
 use crate::config;
@@ -65,6 +71,10 @@ impl AdoSource {
         memory: Arc<dyn SourceMemory>,
         retry: RetryPolicy,
     ) -> Result<Self, FetchError> {
+        if config.project.trim().is_empty() {
+            let message = "source.project is empty; name the project whose items are read";
+            return Err(FetchError::new(FailureClass::Config, message));
+        }
         let notebook = Notebook::new(memory, &config.name);
         let transport = Transport::new(config, credential, clock, Arc::clone(&notebook), retry)?;
         let config = config.clone();

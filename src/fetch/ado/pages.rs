@@ -10,11 +10,49 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Inner;
 use super::failure::Failure;
 use super::read::LARGEST_BATCH;
+use super::reporting::StreamReader;
 use super::wiql::{ROWS_BY_ID, Window};
+use crate::config::SourceMode;
 use crate::fetch::{BoxFuture, FailureClass, FetchError, FetchRequest, Page, Pages};
 use crate::model::ItemId;
 
-type Sent = Result<Option<Page>, FetchError>;
+/// Where a run may go on, beside the cursor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Continuation token of the revision stream.
+    pub token: Option<String>,
+}
+
+type Sent = Result<Option<(Page, Place)>, FetchError>;
+
+/// The two ways of reading.
+enum Reader {
+    Query(Box<QueryReader>),
+    Stream(Box<StreamReader>),
+}
+
+impl Reader {
+    async fn open(inner: &Arc<Inner>, request: FetchRequest) -> Result<Self, FetchError> {
+        let inner = Arc::clone(inner);
+        Ok(match inner.config.mode {
+            SourceMode::Wiql => Self::Query(Box::new(QueryReader::new(inner, request))),
+            SourceMode::Reporting => {
+                let token = inner.notebook.read().await?.continuation_token;
+                Self::Stream(Box::new(StreamReader::new(inner, request, token)))
+            }
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<(Page, Place)>, Failure> {
+        match self {
+            Self::Query(reader) => {
+                let page = reader.next().await?;
+                Ok(page.map(|page| (page, Place::default())))
+            }
+            Self::Stream(reader) => reader.next().await,
+        }
+    }
+}
 
 /// The pages of one answer.
 pub(super) struct AdoPages {
@@ -23,23 +61,26 @@ pub(super) struct AdoPages {
     request: Option<FetchRequest>,
     reader: Option<(mpsc::Receiver<Sent>, AbortOnDropHandle<()>)>,
     cursor: Option<Timestamp>,
+    token: Option<String>,
 }
 
 impl AdoPages {
     pub fn new(inner: Arc<Inner>, request: FetchRequest) -> Self {
         let requests_before = inner.transport.requests();
-        Self { inner, requests_before, request: Some(request), reader: None, cursor: None }
+        let request = Some(request);
+        Self { inner, requests_before, request, reader: None, cursor: None, token: None }
     }
 
     /// Starts the reader with the first page asked for. It fetches a page only when the one
     /// before it was taken, so that two pages at most are in memory.
-    fn start(&mut self, request: FetchRequest) {
+    async fn start(&mut self, request: FetchRequest) -> Result<(), FetchError> {
         let (sender, receiver) = mpsc::channel(1);
-        let mut reader = QueryReader::new(Arc::clone(&self.inner), request);
+        let inner = Arc::clone(&self.inner);
+        let mut reader = Reader::open(&inner, request).await?;
         let task = tokio::spawn(async move {
             while let Ok(slot) = sender.reserve().await {
                 let sent = reader.next().await;
-                let sent = sent.map_err(|failure| failure.into_error(reader.inner.transport.now()));
+                let sent = sent.map_err(|failure| failure.into_error(inner.transport.now()));
                 let more = matches!(sent, Ok(Some(_)));
                 slot.send(sent);
                 if !more {
@@ -48,6 +89,7 @@ impl AdoPages {
             }
         });
         self.reader = Some((receiver, AbortOnDropHandle::new(task)));
+        Ok(())
     }
 }
 
@@ -55,15 +97,14 @@ impl Pages for AdoPages {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
         Box::pin(async move {
             if let Some(request) = self.request.take() {
-                self.start(request);
+                self.start(request).await?;
             }
             let Some((receiver, _)) = &mut self.reader else { return Ok(None) };
             let Some(sent) = receiver.recv().await else { return Ok(None) };
-            let page = sent?;
-            if let Some(page) = &page {
-                self.cursor = self.cursor.max(page.cursor);
-            }
-            Ok(page)
+            let Some((page, place)) = sent? else { return Ok(None) };
+            self.cursor = self.cursor.max(page.cursor);
+            self.token = place.token.or_else(|| self.token.take());
+            Ok(Some(page))
         })
     }
 
@@ -73,9 +114,12 @@ impl Pages for AdoPages {
 
     fn settle(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
-            let cursor = self.cursor;
+            let (cursor, token) = (self.cursor, self.token.clone());
             let remember = self.inner.notebook.update(move |remembered| {
                 remembered.cursor = remembered.cursor.max(cursor);
+                if token.is_some() {
+                    remembered.continuation_token = token;
+                }
             });
             remember.await
         })
@@ -192,8 +236,7 @@ impl QueryReader {
 
     /// The ids of the next page: each id is delivered once in a run.
     fn take_ids(&mut self, part: Part) -> Vec<ItemId> {
-        let size = usize::try_from(self.inner.config.page_size).unwrap_or(LARGEST_BATCH);
-        let size = size.clamp(1, LARGEST_BATCH);
+        let size = self.inner.page_size();
         let queue = if part == Part::Also { &mut self.also } else { &mut self.rows };
         let mut ids = Vec::with_capacity(size);
         while ids.len() < size

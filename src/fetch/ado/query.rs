@@ -25,7 +25,7 @@ impl Inner {
     /// One request: is the question understood? The rows do not matter.
     pub async fn check(&self) -> Result<(), Failure> {
         if !self.config.saved_query.is_empty() {
-            let path = self.scoped(&["_apis", "wit", "queries", &self.config.saved_query]);
+            let path = self.saved_query_path();
             let call = Call { repeat: Repeat::Never, ..Call::get(path, "queries", WHAT) };
             return self.transport.send(&call).await.map(|_| ());
         }
@@ -52,6 +52,16 @@ impl Inner {
         repeat: Repeat,
     ) -> Result<Rows, Failure> {
         let text = query(window, &self.config.where_clause);
+        self.ask_text(&text, top, repeat).await
+    }
+
+    /// Sends one query.
+    pub async fn ask_text(
+        &self,
+        text: &str,
+        top: Option<usize>,
+        repeat: Repeat,
+    ) -> Result<Rows, Failure> {
         if text.chars().count() > LONGEST_QUERY {
             let message = format!("source.where makes a query of over {LONGEST_QUERY} characters");
             return Err(Failure::new(FailureClass::BadQuery, message));
@@ -89,8 +99,7 @@ impl Inner {
         if uuid::Uuid::parse_str(name).is_ok() {
             return Ok(name.clone());
         }
-        let mut path = vec![self.config.project.as_str(), "_apis", "wit", "queries"];
-        path.extend(name.split(['/', '\\']).filter(|part| !part.is_empty()));
+        let path = self.saved_query_path();
         let what = "the saved query (source.saved_query)";
         let body = self.transport.send(&Call::get(path, "queries", what)).await?;
         let saved: SavedQuery = self.transport.decode(&body, what)?;
@@ -101,8 +110,15 @@ impl Inner {
         Ok(saved.id)
     }
 
+    fn saved_query_path(&self) -> Vec<&str> {
+        let mut path = vec![self.config.project.as_str(), "_apis", "wit", "queries"];
+        let name = self.config.saved_query.split(['/', '\\']);
+        path.extend(name.filter(|part| !part.is_empty()));
+        path
+    }
+
     /// A path below the configured project and team.
-    fn scoped<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
+    pub fn scoped<'a>(&'a self, rest: &[&'a str]) -> Vec<&'a str> {
         let mut path = vec![self.config.project.as_str(), self.config.team.as_str()];
         path.extend(rest);
         path

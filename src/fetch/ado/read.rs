@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::decode::{self, BASIC_FIELDS, COMMENT_COUNT, Decoded, Decoder};
 use super::failure::{BODY_TOO_LONG, Failure};
+use super::write_back::Glance;
 use super::{Call, Inner, wire};
 use crate::config;
 use crate::fetch::FailureClass;
@@ -139,7 +140,7 @@ impl Inner {
     async fn know_fields(&self) -> Result<(), Failure> {
         let learn = || async {
             let what = "the list of fields";
-            let call = Call::get(vec!["_apis", "wit", "fields"], "workItems", what);
+            let call = Call::get(vec!["_apis", "wit", "fields"], "fields", what);
             let body = self.transport.send(&call).await?;
             let list: wire::Listing<wire::Field> = self.transport.decode(&body, what)?;
             self.fields.narrow(&list.value.into_iter().flatten().collect::<Vec<_>>());
@@ -167,6 +168,26 @@ impl Inner {
         let body = self.transport.send(&Call::post(path, "workItemsBatch", what, &body)).await?;
         let list: wire::Listing<wire::Item> = self.transport.decode(&body, what)?;
         Ok(list.value.into_iter().flatten().collect())
+    }
+
+    /// Items of one page.
+    pub fn page_size(&self) -> usize {
+        let size = usize::try_from(self.config.page_size).unwrap_or(LARGEST_BATCH);
+        size.clamp(1, LARGEST_BATCH)
+    }
+
+    /// Revision, state and date of these items, in the order asked for.
+    pub async fn glance(&self, ids: &[ItemId]) -> Result<Vec<Glance>, Failure> {
+        let names = ["System.State", "System.ChangedDate"].map(String::from);
+        let items = self.read_fields(ids, &names).await?;
+        let decoder = self.fields.decoder();
+        let now = self.transport.now();
+        let mut found: HashMap<ItemId, Glance> = HashMap::with_capacity(items.len());
+        for wire in items {
+            let WorkItem { id, rev, state, changed_at, .. } = decoder.item(wire, now).item;
+            found.entry(id).or_insert(Glance { id, rev, state, changed_at });
+        }
+        Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
     }
 
     /// When each of these items last changed; vanished ones are left out.

@@ -2,6 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::model::ItemId;
+
 /// The tracker refuses longer texts.
 pub const LONGEST_QUERY: usize = 32_000;
 
@@ -71,6 +73,20 @@ pub fn query(window: Window, condition: &str) -> String {
     text
 }
 
+/// The query for those of `ids` that meet `condition`.
+pub fn query_of_ids(ids: &[ItemId], condition: &str) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let mut text = format!(
+        "SELECT [System.Id] FROM WorkItems WHERE [System.TeamProject] = @project AND [System.Id] \
+         IN ({})",
+        ids.join(", ")
+    );
+    if !condition.trim().is_empty() {
+        text.push_str(&format!(" AND ({})", condition.trim()));
+    }
+    text
+}
+
 /// A date literal: always UTC and marked so, whatever the account's time zone is.
 pub fn date(at: Timestamp) -> String {
     literal(&at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
@@ -79,4 +95,55 @@ pub fn date(at: Timestamp) -> String {
 /// A string literal; the language knows no parameters, only this escape.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_query_has_its_date_first_and_keeps_the_condition_together() {
+        let window = Window::since(at("2026-11-16T01:02:03.4567Z"));
+        assert_eq!(
+            query(window, "[System.State] = 'New' OR [System.State] = 'Active'"),
+            "SELECT [System.Id] FROM WorkItems WHERE [System.TeamProject] = @project AND \
+             [System.ChangedDate] >= '2026-11-16T01:02:03.456Z' AND ([System.State] = 'New' OR \
+             [System.State] = 'Active') ORDER BY [System.ChangedDate] ASC, [System.Id] ASC"
+        );
+        let by_id = Window { to: Some(at("2026-11-17T00:00:00Z")), ..window }.by_id();
+        assert!(query(by_id, " ").ends_with(
+            " AND [System.ChangedDate] < '2026-11-17T00:00:00.000Z' AND [System.Id] > 0 ORDER BY \
+             [System.Id] ASC"
+        ));
+    }
+
+    #[test]
+    fn quotes_are_doubled() {
+        assert_eq!(literal("Sam's 'Area'"), "'Sam''s ''Area'''");
+    }
+
+    #[test]
+    fn halves_meet_and_leave_nothing_out() {
+        let now = at("2026-11-16T00:00:00Z");
+        let window = Window::since(at("2026-11-01T00:00:00.001Z"));
+        let (early, late) = window.halves(now).unwrap();
+        assert_eq!(early.from, window.from);
+        assert_eq!(early.to, Some(late.from));
+        assert_eq!(late.to, None, "the newest part stays open");
+        let short = Window { from: at("2026-11-15T23:59:59Z"), ..window };
+        assert_eq!(short.halves(now), None);
+        let ahead = Window { from: at("2026-11-17T00:00:00Z"), ..window };
+        assert_eq!(ahead.halves(now), None, "a server clock ahead of ours");
+        assert_eq!(window.by_id().halves(now), None);
+    }
+
+    #[test]
+    fn ids_and_condition_go_into_one_query() {
+        let text = query_of_ids(&[ItemId(3), ItemId(5)], "[System.State] = 'New'");
+        assert!(text.contains("[System.Id] IN (3, 5) AND ([System.State] = 'New')"), "{text}");
+    }
 }

@@ -193,3 +193,41 @@ fn surrogate(text: &str) -> Option<Half> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_surrogate_pair_costs_one_character_and_not_the_batch() {
+        let body =
+            br#"{"a":"x\ud83dy","b":"\udc00","c":"\ud83d\ude00","d":"\\ud83d","e":"\u0000"}"#;
+        let map: HashMap<String, String> = from_json(body).unwrap();
+        assert_eq!(map["a"], "x\u{FFFD}y");
+        assert_eq!(map["b"], "\u{FFFD}");
+        assert_eq!(map["c"], "😀");
+        assert_eq!(map["d"], "\\ud83d");
+        assert_eq!(map["e"], "\0");
+        let body = b"\xEF\xBB\xBF{\"a\":\"\xFFz\"}";
+        let map: HashMap<String, String> = from_json(body).unwrap();
+        assert_eq!(map["a"], "\u{FFFD}z");
+    }
+
+    #[test]
+    fn truncated_escapes_are_an_error_and_not_a_panic() {
+        for body in
+            ["\"\\", "\"\\u", "\"\\ud8", "\"\\ud83d", "\"\\ud83d\\", "\"é\\ud83d\\u00\"", "{"]
+        {
+            assert!(from_json::<String>(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn ids_of_link_queries_come_once_each() {
+        let body = br#"{"queryType":"tree","asOf":"2026-01-01T00:00:00Z","workItemRelations":[
+            {"target":{"id":7}},{"rel":"x","source":{"id":7},"target":{"id":9}},
+            {"rel":null,"source":null,"target":{"id":9}}]}"#;
+        let result: QueryResult = from_json(body).unwrap();
+        assert_eq!(result.ids(), [7, 9]);
+    }
+}

@@ -1,0 +1,201 @@
+//! Reading a big collection by its stream of revisions.
+//!
+//! The stream only tells which items changed; what of it is ours is asked with the configured
+//! condition, and the items are read like all others. A quiet tick costs one request.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::failure::{Failure, percent_decode};
+use super::pages::Place;
+use super::read::LARGEST_BATCH;
+use super::{Call, Inner, Repeat, wire};
+use crate::fetch::{FailureClass, FetchRequest, Page};
+use crate::model::ItemId;
+
+/// Reads by the revision stream.
+pub(super) struct StreamReader {
+    inner: Arc<Inner>,
+    since: Timestamp,
+    token: Option<String>,
+    also: VecDeque<ItemId>,
+    /// Parts of the current batch that are still to be read, each of one page.
+    parts: VecDeque<Vec<ItemId>>,
+    gone: Vec<ItemId>,
+    /// Where to go on once the current batch is delivered.
+    next_token: Option<String>,
+    delivered: HashMap<ItemId, i64>,
+    started: bool,
+    ended: bool,
+    cursor: Option<Timestamp>,
+}
+
+impl StreamReader {
+    pub fn new(inner: Arc<Inner>, request: FetchRequest, token: Option<String>) -> Self {
+        let since = request.changed_since.unwrap_or_else(|| inner.look_back());
+        Self {
+            inner,
+            since,
+            token,
+            also: request.also.into(),
+            parts: VecDeque::new(),
+            gone: Vec::new(),
+            next_token: None,
+            delivered: HashMap::new(),
+            started: false,
+            ended: false,
+            cursor: None,
+        }
+    }
+
+    /// The next page and the place to go on from once it is stored.
+    pub async fn next(&mut self) -> Result<Option<(Page, Place)>, Failure> {
+        loop {
+            if !self.also.is_empty() {
+                let size = self.inner.page_size().min(self.also.len());
+                let ids: Vec<ItemId> = self.also.drain(..size).collect();
+                let page = self.read(&ids).await?;
+                return Ok(Some((Page { cursor: None, ..page }, Place::default())));
+            }
+            if let Some(ids) = self.parts.pop_front() {
+                let page = self.read(&ids).await?;
+                return Ok(Some(self.with_place(page)));
+            }
+            if !self.gone.is_empty() {
+                let page = Page { vanished: std::mem::take(&mut self.gone), ..Page::default() };
+                return Ok(Some(self.with_place(page)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            if let Some(page) = self.next_batch().await? {
+                return Ok(Some(page));
+            }
+        }
+    }
+
+    /// The token belongs to the last page of its batch, so that no part of it can be lost.
+    fn with_place(&mut self, page: Page) -> (Page, Place) {
+        let complete = self.parts.is_empty() && self.gone.is_empty();
+        let token = if complete { self.next_token.clone() } else { None };
+        (page, Place { token })
+    }
+
+    async fn read(&mut self, ids: &[ItemId]) -> Result<Page, Failure> {
+        let batch = self.inner.read_items(ids, self.since).await?;
+        for item in &batch.items {
+            self.delivered.insert(item.id, item.rev);
+            self.cursor = self.cursor.max(Some(item.changed_at));
+        }
+        Ok(Page { items: batch.items, vanished: batch.vanished, cursor: self.cursor })
+    }
+
+    /// Asks for the next batch. If it holds nothing of ours, its end is still told at the end of
+    /// the stream, so that the next run goes on from there.
+    async fn next_batch(&mut self) -> Result<Option<(Page, Place)>, Failure> {
+        let batch = self.ask().await?;
+        self.started = true;
+        let token = batch.token();
+        self.ended = batch.is_last_batch || token.is_none();
+        let mut changed = Vec::new();
+        let mut gone = Vec::new();
+        for revision in &batch.values {
+            let id = ItemId(revision.id);
+            match self.delivered.get(&id) {
+                // Read already, and then or now not newer than what was read.
+                Some(seen) if revision.rev.unwrap_or(0) <= *seen => {}
+                Some(_) => {
+                    // It changed again while we were reading. The run ends before this batch and
+                    // the next one begins with it: nothing is doubled and nothing is passed over.
+                    self.ended = true;
+                    return Ok(None);
+                }
+                None if is_deleted(revision) => gone.push(id),
+                None if !changed.contains(&id) => changed.push(id),
+                None => {}
+            }
+        }
+        changed.retain(|id| !gone.contains(id));
+        let ours = self.inner.ours_among(&changed).await?;
+        let size = self.inner.page_size();
+        self.parts = ours.chunks(size).map(<[ItemId]>::to_vec).collect();
+        self.gone = gone;
+        self.next_token.clone_from(&token);
+        self.token = token;
+        let nothing = self.parts.is_empty() && self.gone.is_empty();
+        if nothing && self.ended {
+            return Ok(Some((Page::default(), Place { token: self.next_token.clone() })));
+        }
+        Ok(None)
+    }
+
+    async fn ask(&mut self) -> Result<wire::Revisions, Failure> {
+        match self.inner.revisions(self.token.as_deref(), self.since).await {
+            // A token from a collection that was restored, or too old, is not worth an outage.
+            Err(failure)
+                if failure.class == FailureClass::BadQuery
+                    && self.token.is_some()
+                    && !self.started =>
+            {
+                tracing::warn!("the place in the revision stream is not known any more");
+                self.token = None;
+                self.inner.revisions(None, self.since).await
+            }
+            other => other,
+        }
+    }
+}
+
+fn is_deleted(revision: &wire::Item) -> bool {
+    let fields = revision.fields.as_ref();
+    fields.and_then(|f| f.get("System.IsDeleted")).and_then(Value::as_bool).unwrap_or(false)
+}
+
+impl wire::Revisions {
+    /// Where to go on; on some servers it is only part of the link.
+    fn token(&self) -> Option<String> {
+        self.continuation_token.clone().or_else(|| {
+            let (_, after) = self.next_link.as_deref()?.split_once("continuationToken=")?;
+            after.split('&').next().map(percent_decode)
+        })
+    }
+}
+
+impl Inner {
+    async fn revisions(
+        &self,
+        token: Option<&str>,
+        since: Timestamp,
+    ) -> Result<wire::Revisions, Failure> {
+        let what = "the revision stream";
+        let path =
+            vec![self.config.project.as_str(), "_apis", "wit", "reporting", "workitemrevisions"];
+        let mut call = Call::get(path, "workItemRevisions", what);
+        call.query = vec![
+            ("includeLatestOnly", "true".to_owned()),
+            ("includeDeleted", "true".to_owned()),
+            ("fields", "System.Id,System.IsDeleted".to_owned()),
+        ];
+        // A start date together with a token would begin anew.
+        call.query.push(match token {
+            Some(token) => ("continuationToken", token.to_owned()),
+            None => ("startDateTime", since.to_string()),
+        });
+        let body = self.transport.send(&call).await?;
+        self.transport.decode(&body, what)
+    }
+
+    /// Those of `ids` that meet the configured condition, in the order given.
+    async fn ours_among(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
+        let mut ours = Vec::new();
+        for part in ids.chunks(LARGEST_BATCH) {
+            let text = super::wiql::query_of_ids(part, &self.config.where_clause);
+            let found = self.ask_text(&text, None, Repeat::Safe).await?.ids;
+            ours.extend(part.iter().filter(|id| found.contains(&id.0)));
+        }
+        Ok(ours)
+    }
+}
