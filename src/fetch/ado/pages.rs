@@ -144,6 +144,10 @@ struct QueryReader {
     pending: Option<Timestamp>,
     delivered: HashSet<ItemId>,
     cursor: Option<Timestamp>,
+    /// Rows asked for at once in a window that is read by ids.
+    rows_by_id: usize,
+    /// How often a slow question may still be cut; each try costs the server half a minute.
+    slow_left: u32,
 }
 
 impl QueryReader {
@@ -161,6 +165,8 @@ impl QueryReader {
             pending: None,
             delivered: HashSet::new(),
             cursor: None,
+            rows_by_id: ROWS_BY_ID,
+            slow_left: 2,
         }
     }
 
@@ -208,30 +214,47 @@ impl QueryReader {
     }
 
     async fn ask(&mut self, window: Window) -> Result<(), Failure> {
-        match self.inner.rows(window).await {
+        let top = window.after_id.map(|_| self.rows_by_id);
+        match self.inner.rows(window, top).await {
             Ok(rows) => {
                 self.as_of = self.as_of.or(rows.as_of);
                 self.ordered = window.after_id.is_none();
-                if window.after_id.is_some() && rows.ids.len() >= ROWS_BY_ID {
+                if top.is_some_and(|top| rows.ids.len() >= top) {
                     let after_id = rows.ids.last().copied();
                     self.windows.push_front(Window { after_id, ..window });
                 }
                 self.rows = rows.ids.into_iter().map(ItemId).collect();
                 Ok(())
             }
-            Err(failure) if failure.class == FailureClass::TooMany && window.after_id.is_none() => {
-                // Not a failure of the transport: no retry is used up.
-                match window.halves(self.inner.transport.now()) {
-                    Some((early, late)) => {
-                        self.windows.push_front(late);
-                        self.windows.push_front(early);
-                    }
-                    None => self.windows.push_front(window.by_id()),
-                }
-                Ok(())
-            }
-            Err(failure) => Err(failure),
+            Err(failure) => self.narrow(window, failure),
         }
+    }
+
+    /// A question with too much of an answer is asked in parts. That is no failure of the
+    /// transport, so no retry is used up.
+    fn narrow(&mut self, window: Window, failure: Failure) -> Result<(), Failure> {
+        let halves = window.halves(self.inner.transport.now());
+        match (failure.class, halves) {
+            (FailureClass::TooMany, Some((early, late))) => {
+                self.windows.push_front(late);
+                self.windows.push_front(early);
+            }
+            // Too many changes in the same second, as after a bulk edit.
+            (FailureClass::TooMany, None) if window.after_id.is_none() => {
+                self.windows.push_front(window.by_id());
+            }
+            (FailureClass::TooMany, None) if self.rows_by_id > 1 => {
+                self.rows_by_id /= 2;
+                self.windows.push_front(window);
+            }
+            (FailureClass::TooSlow, Some((early, late))) if self.slow_left > 0 => {
+                self.slow_left -= 1;
+                self.windows.push_front(late);
+                self.windows.push_front(early);
+            }
+            _ => return Err(failure),
+        }
+        Ok(())
     }
 
     /// The ids of the next page: each id is delivered once in a run.

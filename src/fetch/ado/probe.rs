@@ -21,6 +21,10 @@ impl AdoSource {
     /// Checks credential, project and query. It goes around the breaker: a person is asking.
     pub async fn probe(&self) -> Probe {
         let told = |failure: Failure| failure.into_error(self.0.transport.now());
+        if let Err(error) = self.0.transport.recall().await {
+            let (account, project) = (Err(error.clone()), Err(error.clone()));
+            return Probe { account, project, matching: Err(error) };
+        }
         Probe {
             account: self.0.account().await.map_err(told),
             project: self.0.project().await.map_err(told),
@@ -51,7 +55,7 @@ impl Inner {
             return self.saved_rows().await.map(|rows| rows.ids.len());
         }
         let window = super::wiql::Window::since(self.look_back());
-        self.rows(window).await.map(|rows| rows.ids.len())
+        self.rows(window, None).await.map(|rows| rows.ids.len())
     }
 
     async fn json(&self, call: &Call<'_>, what: &str) -> Result<Value, Failure> {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::decode::parse_instant;
 use super::failure::Failure;
-use super::wiql::{LONGEST_QUERY, ROWS_BY_ID, Window, query};
+use super::wiql::{LONGEST_QUERY, Window, query};
 use super::wire::{QueryResult, SavedQuery};
 use super::{Call, Inner, Repeat};
 use crate::fetch::FailureClass;
@@ -39,9 +39,8 @@ impl Inner {
         now.checked_sub(self.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// Rows of the configured condition within `window`.
-    pub async fn rows(&self, window: Window) -> Result<Rows, Failure> {
-        let top = window.after_id.map(|_| ROWS_BY_ID);
+    /// Rows of the configured condition within `window`, `top` at most.
+    pub async fn rows(&self, window: Window, top: Option<usize>) -> Result<Rows, Failure> {
         self.ask(window, top, Repeat::Safe).await
     }
 

@@ -79,7 +79,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Html203,
         Self::Html200,
         Self::Redirect302,
@@ -111,6 +111,7 @@ impl Fault {
         Self::Slow,
         Self::Truncated,
         Self::Reset,
+        Self::Hang,
     ];
 
     /// The name used in flags and JSON.
@@ -306,7 +307,7 @@ impl FromStr for ActiveFault {
         };
         let fault = serde_json::from_value(serde_json::Value::from(name)).map_err(|_| {
             let names: Vec<String> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-            format!("{name:?} is no fault; there are {}, hang", names.join(", "))
+            format!("{name:?} is no fault; there are {}", names.join(", "))
         })?;
         Ok(Self { fault, on, times })
     }

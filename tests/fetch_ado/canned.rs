@@ -1,0 +1,128 @@
+//! A server that says what it is told to, byte by byte: for answers no sane tracker gives.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request as it came in.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub head: String,
+    pub body: String,
+}
+
+impl Request {
+    pub fn is(&self, part: &str) -> bool {
+        self.head.lines().next().unwrap().contains(part)
+    }
+}
+
+/// Decides on an answer.
+pub type Answer = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
+
+pub struct Canned {
+    pub base_url: String,
+    pub requests: Arc<Mutex<Vec<Request>>>,
+    /// Most requests that were on their way at once.
+    pub most_at_once: Arc<Mutex<(u32, u32)>>,
+}
+
+impl Canned {
+    pub async fn start(answer: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/org", listener.local_addr().unwrap());
+        let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let most_at_once: Arc<Mutex<(u32, u32)>> = Arc::default();
+        let (log, count) = (Arc::clone(&requests), Arc::clone(&most_at_once));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (answer, log, count) = (answer.clone(), log.clone(), count.clone());
+                tokio::spawn(serve(stream, answer, log, count));
+            }
+        });
+        Self { base_url, requests, most_at_once }
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    answer: Answer,
+    log: Arc<Mutex<Vec<Request>>>,
+    count: Arc<Mutex<(u32, u32)>>,
+) {
+    let mut buffer = Vec::new();
+    while let Some(request) = read_request(&mut stream, &mut buffer).await {
+        log.lock().unwrap().push(request.clone());
+        {
+            let mut count = count.lock().unwrap();
+            count.0 += 1;
+            count.1 = count.1.max(count.0);
+        }
+        // Two requests at once would meet here.
+        tokio::task::yield_now().await;
+        let bytes = answer(&request);
+        count.lock().unwrap().0 -= 1;
+        if stream.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Request> {
+    loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+            let length = head
+                .lines()
+                .find_map(|line| {
+                    line.to_lowercase().strip_prefix("content-length:").map(str::to_owned)
+                })
+                .and_then(|length| length.trim().parse::<usize>().ok())
+                .unwrap_or(0);
+            if buffer.len() >= end + 4 + length {
+                let body = String::from_utf8_lossy(&buffer[end + 4..end + 4 + length]).into_owned();
+                buffer.drain(..end + 4 + length);
+                return Some(Request { head, body });
+            }
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// 200 with JSON.
+pub fn json(body: &str) -> Vec<u8> {
+    with_headers("200 OK", "content-type: application/json; charset=utf-8\r\n", body.as_bytes())
+}
+
+pub fn with_headers(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n", body.len())
+        .into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// A gzip file whose parts are stored, not compressed.
+pub fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let blocks: Vec<&[u8]> = data.chunks(60_000).collect();
+    for (at, block) in blocks.iter().enumerate() {
+        let length = u16::try_from(block.len()).unwrap();
+        out.push(u8::from(at + 1 == blocks.len()));
+        out.extend(length.to_le_bytes());
+        out.extend((!length).to_le_bytes());
+        out.extend_from_slice(block);
+    }
+    let mut crc = !0_u32;
+    for byte in data {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
+        }
+    }
+    out.extend((!crc).to_le_bytes());
+    out.extend(u32::try_from(data.len()).unwrap().to_le_bytes());
+    out
+}
