@@ -1,0 +1,175 @@
+//! The simulator, proven by a client we did not write, and its own rules.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail by panicking")]
+
+use std::path::PathBuf;
+
+use heartbeat::simulate::ado::{ActiveFault, Fault, Simulator, SimulatorOptions};
+use serde_json::{Value, json};
+
+const TOKEN: &str = "a-token-of-the-test";
+
+/// The SDK in the virtual environment that the test runner names, or nothing.
+#[expect(clippy::disallowed_methods, reason = "the test runner tells by the environment")]
+fn python() -> Option<PathBuf> {
+    std::env::var_os("HEARTBEAT_TEST_PYTHON").map(PathBuf::from)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sdk_from_pypi_gets_what_it_expects() {
+    let Some(python) = python() else {
+        eprintln!("SKIPPED: HEARTBEAT_TEST_PYTHON is not set, so the azure-devops SDK was not run");
+        return;
+    };
+    let options = SimulatorOptions { token: Some(TOKEN.into()), ..SimulatorOptions::default() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let base_url = simulator.base_url();
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/python/sdk_proof.py");
+    let run = move || {
+        assert_cmd::Command::new(python)
+            .arg(script)
+            .args([base_url.as_str(), TOKEN])
+            .timeout(std::time::Duration::from_secs(120))
+            .output()
+    };
+    let output = tokio::task::spawn_blocking(run).await.unwrap().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let got: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+
+    let ids: Vec<i64> = got["ids"].as_array().unwrap().iter().filter_map(Value::as_i64).collect();
+    assert_eq!(ids.len(), 12);
+    assert_eq!(got["query_type"], "flat");
+    assert_eq!(got["columns"], json!(["System.Id", "System.Title"]));
+    let precision = got["without_precision"]["message"].as_str().unwrap();
+    assert!(precision.contains("date precision"), "{precision}");
+    let titles = got["titles"].as_array().unwrap();
+    assert_eq!(titles.len(), 13);
+    assert_eq!(titles[12], Value::Null, "an id that is not there is null");
+    assert!(titles[..12].iter().all(|title| !title.as_str().unwrap().is_empty()));
+    assert!(got["assigned"].as_array().unwrap().contains(&json!("Tomasz Wrona")));
+    assert_eq!(got["missing"]["type"], "WorkItemUnauthorizedAccessException");
+    assert!(got["too_many"]["message"].as_str().unwrap().contains("VS403474"));
+    assert_eq!(got["listed"], json!([1, 1]));
+    assert_eq!(got["comment"][0], "<b>from the SDK</b>");
+    // Each comment and the patch move the revision; a dry run and a link do not.
+    assert_eq!(got["revisions"], json!([1, 3, 4, 4, 4]));
+    assert!(got["tags"].as_str().unwrap().ends_with("; seen-by-sdk"));
+    assert_eq!(got["stale"]["type"], "TestPatchOperationFailedException");
+    assert_eq!(got["relations"], 1);
+    assert_eq!(got["created"], json!([1, "Task"]));
+    assert_eq!(got["saved"], 12);
+    assert_eq!(got["has_title_field"], true);
+
+    // What the SDK wrote is there.
+    assert_eq!(simulator.revision(ids[0]), Some(4));
+    let comments = simulator.comments(ids[0]);
+    assert!(comments.ends_with(&[
+        "<b>from the SDK</b>".into(),
+        "**again**".into(),
+        "patched".into()
+    ]));
+    simulator.stop().await;
+}
+
+fn client() -> reqwest::Client {
+    // Whoever comes second finds a provider installed, which serves as well.
+    let _already_installed = rustls::crypto::ring::default_provider().install_default();
+    let redirects = reqwest::redirect::Policy::none();
+    reqwest::Client::builder().no_proxy().redirect(redirects).build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_and_options_are_taken_in_every_spelling() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let base = simulator.base_url();
+    let client = client();
+    let query = json!({ "query": "SELECT [System.Id] FROM WorkItems WHERE [System.Id] > 0" });
+    for path in [
+        "Parcel/_apis/wit/wiql?$top=3&api-version=7.1",
+        "parcel/Any%20Team/_apis/WIT/WiQL?%24top=3&api-version=7.1-preview.2",
+        "_apis/wit/wiql?$top=3&api-version=5.0",
+        "6f1c2a52-0f1e-4a37-9a55-3b0d5f8f2c11/_apis/wit/wiql?$top=3&api-version=7.0",
+    ] {
+        let request = client.post(format!("{base}/{path}")).basic_auth("any user", Some("any"));
+        let answer = request.header("X-TFS-Session", "abc").json(&query).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        assert_eq!(answer.headers()["x-tfs-session"], "abc");
+        let kind = answer.headers()["content-type"].to_str().unwrap();
+        assert!(kind.starts_with("application/json; charset=utf-8; api-version="), "{kind}");
+        let body: Value = answer.json().await.unwrap();
+        assert_eq!(body["workItems"].as_array().unwrap().len(), 3, "{path}");
+    }
+    let header = client
+        .post(format!("{base}/Parcel/_apis/wit/workItemsBatch"))
+        .bearer_auth("any")
+        .header("Accept", "application/json;api-version=7.1-preview.1")
+        .json(&json!({ "ids": [1, 4102], "errorPolicy": 2, "fields": ["System.Title"] }));
+    let body: Value = header.send().await.unwrap().json().await.unwrap();
+    assert_eq!(body["count"], 2);
+    assert_eq!(body["value"][0], Value::Null);
+    assert_eq!(body["value"][1]["fields"].as_object().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_are_answered_as_the_service_does() {
+    let options = SimulatorOptions { token: Some(TOKEN.into()), ..SimulatorOptions::default() };
+    let simulator = Simulator::start(options).await.unwrap();
+    let base = simulator.base_url();
+    let client = client();
+    let send = async |path: &str, body: Value, token: &str| {
+        let request = client.post(format!("{base}/{path}")).basic_auth("", Some(token));
+        let answer = request.json(&body).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let batch = "_apis/wit/workitemsbatch?api-version=7.1";
+    let both = json!({ "ids": [4102], "fields": ["System.Id"], "$expand": "none" });
+    let field = json!({ "ids": [4102], "fields": ["Custom.Nothing"] });
+    let query = json!({ "query": "SELECT [System.Id] FROM WorkItems WHERE [System.Stat] = 'x'" });
+    let syntax = json!({ "query": "SELECT [System.Id] FROM" });
+    let wiql = "Parcel/_apis/wit/wiql?api-version=7.1";
+    for (path, body, status, part) in [
+        (batch, both, 400, "expand parameter can not be used"),
+        (batch, field, 400, "TF51535"),
+        ("_apis/wit/workitemsbatch", json!({ "ids": [1] }), 400, "VssVersionNotSpecifiedException"),
+        (
+            "_apis/wit/workitemsbatch?api-version=9.0",
+            json!({}),
+            400,
+            "VssVersionOutOfRangeException",
+        ),
+        (wiql, query, 400, "TF51005"),
+        (wiql, syntax, 400, "TF51006"),
+        ("Nowhere/_apis/wit/wiql?api-version=7.1", json!({}), 404, "TF200016"),
+        ("_apis/wit/nothing?api-version=7.1", json!({}), 404, "The controller for path"),
+    ] {
+        let (got, text) = send(path, body, TOKEN).await;
+        assert_eq!(got, status, "{path}: {text}");
+        assert!(text.contains(part), "{path}: {text}");
+    }
+    let (status, text) = send(batch, json!({ "ids": [1] }), "wrong").await;
+    assert_eq!(status, 203, "a sign-in page unless it is suppressed");
+    assert!(text.contains("Sign In"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_thousand_items_are_served_and_the_first_24_stay_the_same() {
+    let simulator =
+        Simulator::start(SimulatorOptions { items: 50_000, ..SimulatorOptions::default() })
+            .await
+            .unwrap();
+    assert_eq!(simulator.item_ids().len(), 50_000);
+    let small = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    for id in small.item_ids() {
+        assert_eq!(simulator.field(id, "System.Title"), small.field(id, "System.Title"));
+    }
+}
+
+#[test]
+fn faults_are_written_as_name_kind_and_times() {
+    let fault: ActiveFault = "throttled429@wiql*2".parse().unwrap();
+    assert_eq!((fault.fault, fault.times), (Fault::Throttled429, Some(2)));
+    assert_eq!(fault.on.as_deref(), Some("wiql"));
+    assert_eq!("hang".parse::<ActiveFault>().unwrap(), Fault::Hang.into());
+    assert!("cough".parse::<ActiveFault>().unwrap_err().contains("html203"));
+    assert!("hang*x".parse::<ActiveFault>().is_err());
+}
