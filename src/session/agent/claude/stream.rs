@@ -19,7 +19,7 @@ const MAX_OPEN_TOOLS: usize = 256;
 const MAX_NAME: usize = 120;
 
 /// Types that are known and say no more than that the agent lives.
-const QUIET_TYPES: [&str; 13] = [
+const QUIET_TYPES: [&str; 12] = [
     "system/ui_invalidate",
     "system/hook_started",
     "system/hook_response",
@@ -29,7 +29,6 @@ const QUIET_TYPES: [&str; 13] = [
     "system/task_notification",
     "system/background_tasks_changed",
     "system/status",
-    "system/model_refusal_no_fallback",
     "stream_event",
     "tool_progress",
     "user",
@@ -44,6 +43,7 @@ pub struct ClaudeDecoder {
     reads: u32,
     last_error: Option<String>,
     usage_limit: bool,
+    refused: bool,
     current_message: Option<String>,
     notes: StreamNotes,
 }
@@ -60,10 +60,11 @@ impl Decoder for ClaudeDecoder {
     }
 
     fn last_error(&self) -> Option<String> {
-        match (&self.last_error, self.usage_limit) {
-            (None, true) => Some("usage_limit".to_owned()),
-            (Some(error), true) if error == "rate_limit" => Some("usage_limit".to_owned()),
-            (error, _) => error.clone(),
+        // The line that ends a session names the cause less exactly than the one before it.
+        match self.last_error.as_deref() {
+            None | Some("rate_limit") if self.usage_limit => Some("usage_limit".to_owned()),
+            None | Some("invalid_request") if self.refused => Some("refusal".to_owned()),
+            error => error.map(str::to_owned),
         }
     }
 
@@ -208,7 +209,7 @@ impl ClaudeDecoder {
             "system/permission_denied" => {
                 self.notes.denied_tools = self.notes.denied_tools.saturating_add(1);
             }
-            "system/model_refusal_no_fallback" => self.last_error = Some("refusal".to_owned()),
+            "system/model_refusal_no_fallback" => self.refused = true,
             "rate_limit_event" => self.rate_limit(object),
             _ if QUIET_TYPES.contains(&kind) => {}
             _ => self.notes.count_unknown(kind),
