@@ -134,7 +134,7 @@ fn sixteen_items_are_one_request_with_little_around_them() {
         requests[0].bytes,
         rendered.user.len()
     );
-    assert!(around < 4_600, "{around} bytes beside the items");
+    assert!(around < 3_400, "{around} bytes beside the items");
 
     let result = ended.result.unwrap();
     let ids: Vec<ItemId> = (100..116).map(ItemId).collect();
@@ -292,8 +292,8 @@ fn a_session_that_only_reads_ends_at_its_turn_limit() {
 }
 
 /// A session whose request hangs, ended by a signal once the request has arrived.
-fn ended_by(signal: Signal) -> Ended {
-    let api = MessagesApi::start(|_| Reply::Fault(Fault::HangAfterHeaders));
+fn ended_by(signal: Signal, fault: Fault) -> Ended {
+    let api = MessagesApi::start(move |_| Reply::Fault(fault));
     let folder = tempfile::tempdir().unwrap();
     let rendered = triage_prompt(&config(), &[item(1, "Title", "Text")]);
     let running: Running =
@@ -306,13 +306,47 @@ fn ended_by(signal: Signal) -> Ended {
 #[test]
 fn a_signal_from_outside_is_not_a_success_whatever_the_exit_code() {
     let Some(_) = installed() else { return };
-    let interrupted = ended_by(Signal::SIGINT);
+    let interrupted = ended_by(Signal::SIGINT, Fault::HangAfterHeaders);
     assert_eq!(interrupted.exit, Exit::Code(0));
     assert_eq!(interrupted.outcome, Outcome::AgentError { why: FailureKind::Interrupted });
-    let terminated = ended_by(Signal::SIGTERM);
-    assert_eq!(terminated.exit, Exit::Code(143));
-    assert_eq!(terminated.outcome, Outcome::Signal { signal: 15 });
-    assert_eq!(ended_by(Signal::SIGKILL).outcome, Outcome::Signal { signal: 9 });
+    let killed = ended_by(Signal::SIGKILL, Fault::HangAfterHeaders);
+    assert_eq!(killed.outcome, Outcome::Signal { signal: 9 });
+}
+
+/// However a provider hangs, the agent itself reports nothing but that it is up: telling that it
+/// hangs is the supervisor's work.
+#[test]
+fn a_provider_that_hangs_leaves_an_agent_that_is_up_and_says_no_more() {
+    let Some(_) = installed() else { return };
+    for fault in
+        [Fault::Hang, Fault::HangAfterHeaders, Fault::SilentMidStream, Fault::PingsMidStream]
+    {
+        let ended = ended_by(Signal::SIGTERM, fault);
+        assert_eq!(ended.exit, Exit::Code(143), "{fault:?}");
+        assert_eq!(ended.outcome, Outcome::Signal { signal: 15 });
+        let is_up = |event: &AgentEvent| matches!(event, AgentEvent::Initialised { .. });
+        assert!(ended.events.iter().any(is_up), "{fault:?}");
+        assert!(!ended.events.contains(&AgentEvent::Content), "{fault:?}");
+    }
+}
+
+#[test]
+fn three_sessions_at_once_do_not_disturb_one_another() {
+    let Some(_) = installed() else { return };
+    let all_there = std::sync::Barrier::new(3);
+    let api = MessagesApi::start(move |_| {
+        all_there.wait();
+        Reply::structured(verdicts([1]))
+    });
+    let rendered = triage_prompt(&config(), &[item(1, "Title", "Text")]);
+    let folder = tempfile::tempdir().unwrap();
+    let running: Vec<Running> = (0..3)
+        .map(|_| start(&config(), &variables(&api), Stage::Triage, &rendered, folder.path()))
+        .collect();
+    for session in running {
+        assert_eq!(session.end().outcome, Outcome::Completed);
+    }
+    assert_eq!((api.most_in_flight(), api.requests().len()), (3, 3));
 }
 
 #[test]
@@ -440,7 +474,7 @@ fn a_reached_plan_limit_suspends_until_the_stated_reset() {
         ended.stdout
     );
     assert_eq!(
-        ended.notes.suspended_until.map(|until| until.as_second()),
+        ended.notes.suspended_until.map(jiff::Timestamp::as_second),
         Some(1_999_999_999),
         "{}",
         ended.stdout

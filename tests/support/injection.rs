@@ -1,5 +1,7 @@
 //! The corpus of hostile work items.
 
+#![expect(clippy::expect_used, reason = "a test helper that fails is a failed test")]
+
 use std::path::Path;
 
 use heartbeat::model::CleanItem;

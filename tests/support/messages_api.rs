@@ -4,6 +4,8 @@
 //! Plain sockets and threads, so that a fault is exactly the bytes that were sent. Nothing here
 //! sleeps: a reply that hangs waits for the peer to go away.
 
+#![expect(clippy::expect_used, reason = "a test helper that fails is a failed test")]
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -383,7 +385,7 @@ impl Connection<'_> {
                 return self.chunk(b"");
             }
             _ => {
-                self.event(&json!({ "type": "message_start", "message": message(request, 10) }))?
+                self.event(&json!({ "type": "message_start", "message": message(request, 10) }))?;
             }
         }
         if fault == Fault::ErrorEvent {
