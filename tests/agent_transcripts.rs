@@ -33,6 +33,18 @@ const TABLE: &[(&str, Outcome, u32)] = &[
     ("f15_sse_error", error(FailureKind::ApiError), 0),
     ("f17_400", error(FailureKind::InvalidRequest), 0),
     ("f28_drop_once", Outcome::Completed, 0),
+    ("h1_usage_limit_login", limit(FailureKind::UsageLimit), 0),
+    ("h2_refusal", error(FailureKind::Refused), 0),
+    ("h3_max_tokens", error(FailureKind::MaxOutputTokens), 0),
+    ("h4_over_budget_schema", Outcome::OverBudget, 0),
+    ("h5_401", limit(FailureKind::Authentication), 0),
+    ("h6_403", limit(FailureKind::Authentication), 0),
+    ("h7_429", limit(FailureKind::RateLimit), 0),
+    ("h8_400_credit", limit(FailureKind::Billing), 0),
+    ("h9_400", error(FailureKind::InvalidRequest), 0),
+    ("h10_404", error(FailureKind::ModelNotFound), 0),
+    ("h11_500", error(FailureKind::ApiError), 0),
+    ("h12_529", error(FailureKind::ApiError), 0),
     ("k10_sigterm_api_hang", Outcome::Signal { signal: 15 }, 0),
     ("k1_sigterm_pid", Outcome::Signal { signal: 15 }, 0),
     ("k3_sigint_pid", error(FailureKind::Interrupted), 0),
@@ -186,6 +198,8 @@ fn retries_fallbacks_and_denials_are_surfaced() {
 
 #[test]
 fn a_rejected_plan_limit_states_its_reset() {
+    let until = replay("h1_usage_limit_login").notes.suspended_until.unwrap();
+    assert_eq!(until.as_second(), 1_999_999_999);
     let mut decoder = ClaudeDecoder::default();
     decoder.line(br#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed"}}"#);
     assert_eq!(decoder.notes().suspended_until, None);
