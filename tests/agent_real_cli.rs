@@ -23,6 +23,7 @@ use heartbeat::analyze;
 use heartbeat::config::{AgentAuth, Config, DEFAULT_TOML};
 use heartbeat::model::{CleanItem, FailureKind, ItemId, Outcome, Stage, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
+use heartbeat::session::agent::claude::capability::{self, Findings};
 use heartbeat::session::agent::{AgentEvent, Exit};
 use heartbeat::triage::{self, Asking};
 use messages_api::{Fault, MessagesApi, Reply, Request};
@@ -504,6 +505,19 @@ fn a_login_kept_on_disk_is_used() {
     let requests = api.requests();
     assert_eq!(requests[0].header("authorization"), Some("Bearer sk-ant-oat01-from-the-disk"));
     assert_eq!(requests[0].header("x-api-key"), None);
+}
+
+#[test]
+fn the_pinned_version_knows_every_flag_that_is_checked() {
+    let Some(program) = installed() else { return };
+    let version = real_cli::output_of(&program, "--version");
+    let help = real_cli::output_of(&program, "--help");
+    let findings =
+        Findings { version: &version, help: &help, has_credential: true, has_login: false };
+    assert_eq!(capability::version_of(&version), Some(capability::MEASURED_VERSION));
+    for config in [config(), login()] {
+        assert_eq!(capability::problems(&config, findings), []);
+    }
 }
 
 #[test]

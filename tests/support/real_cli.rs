@@ -34,6 +34,14 @@ pub fn installed() -> Option<PathBuf> {
     path
 }
 
+/// What the CLI writes for one flag.
+#[expect(clippy::disallowed_methods, reason = "the test stands where `doctor` stands")]
+pub fn output_of(program: &Path, flag: &str) -> String {
+    let home = tempfile::tempdir().expect("a home");
+    let output = Command::new(program).arg(flag).env_clear().env("HOME", home.path()).output();
+    String::from_utf8_lossy(&output.expect("the agent CLI").stdout).into_owned()
+}
+
 /// What is left of a session.
 pub struct Ended {
     /// What its end means.

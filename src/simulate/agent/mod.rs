@@ -90,7 +90,9 @@ pub fn run(args: &SimulateAgentArgs) -> ExitCode {
     }
     let mut prompt = String::new();
     if std::io::stdin().lock().read_to_string(&mut prompt).is_err() || prompt.trim().is_empty() {
-        // The real one says so on standard error and writes no JSON.
+        let word = "Error: Input must be provided through stdin when using --print\n";
+        // Nobody may be reading; the exit code says the same.
+        std::io::stderr().write_all(word.as_bytes()).ok();
         return ExitCode::FAILURE;
     }
     let session = session(args, &prompt);

@@ -1,9 +1,11 @@
 //! The Claude Code CLI as a headless child.
 //!
-//! Built on its behaviour as measured on version 2.1.325: [`command`] holds the command line and
-//! the environment, [`stream`] reads its `stream-json` output, [`outcome`] says what its end
-//! means. Exit code 0 alone means nothing; see [`outcome::classify`].
+//! Built on its behaviour as measured on version 2.1.325: [`capability`] judges an installation,
+//! [`command`] holds the command line and the environment, [`stream`] reads the `stream-json`
+//! output, [`outcome`] says what its end means. Exit code 0 alone means nothing; see
+//! [`outcome::classify`].
 
+pub mod capability;
 pub mod command;
 pub mod outcome;
 pub mod stream;
