@@ -1,4 +1,5 @@
 //! Sessions from beginning to end against the real keeper, one misbehaviour at a time.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::path::Path;
 use std::time::Duration;

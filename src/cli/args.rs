@@ -121,6 +121,8 @@ pub enum Command {
     Clean(super::clean::CleanArgs),
     /// The files of a code base that matter for a text
     Context(super::context::ContextArgs),
+    /// Run misbehaving agents against the supervisor on this machine; nothing may survive
+    Selftest(super::selftest::SelftestArgs),
     /// The simulators on their own, to try a config or to test against
     #[command(subcommand)]
     Simulate(Simulate),

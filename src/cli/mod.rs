@@ -7,6 +7,7 @@ mod dry;
 pub mod error;
 pub mod exit;
 mod init;
+pub mod selftest;
 mod show;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -211,6 +212,7 @@ impl Context {
                 Ok(Code::Done)
             }
             Command::Context(args) => self.context(&args),
+            Command::Selftest(args) => self.on_runtime(self.selftest(args)),
             Command::Status => self.on_runtime(self.status()),
             Command::Runs(limit) => self.on_runtime(async {
                 let Some((store, _)) = self.state()? else { return self.no_state() };
@@ -263,6 +265,18 @@ impl Context {
         let indexes = app::state_folder(&config, &self.environment)?.join("index");
         context::run(args, &indexes, &mut std::io::stdout().lock(), &mut std::io::stderr().lock())?;
         Ok(Code::Done)
+    }
+
+    async fn selftest(&self, mut args: selftest::SelftestArgs) -> Result<Code, CommandError> {
+        args.json = self.global.json;
+        let program = std::env::current_exe()
+            .map_err(CommandError::io("heartbeat's own binary cannot be found"))?;
+        let folder = app::TemporaryFolder::new("selftest")
+            .map_err(CommandError::io("a temporary folder cannot be made"))?;
+        let clean = selftest::run(&args, &program, folder.path(), &mut std::io::stdout().lock())
+            .await
+            .map_err(CommandError::io("the self-test cannot be run"))?;
+        Ok(if clean { Code::Done } else { Code::Unexpected })
     }
 
     async fn status(&self) -> Result<Code, CommandError> {

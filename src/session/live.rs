@@ -141,9 +141,11 @@ impl<'a> Live<'a> {
         let (mut out, mut err) = (vec![0; 64 * 1024], vec![0; 8 * 1024]);
         let (mut out_open, mut err_open) = (true, true);
         while !matches!(self.state, State::Ended(_)) {
+            // The agent may speak before its keeper has said that it runs; order is kept here.
+            let started = self.state != State::Launching;
             let turn = tokio::select! {
                 message = keeper.from.next() => Turn::Keeper(message),
-                read = keeper.stdout.read(&mut out), if out_open => Turn::Output(read),
+                read = keeper.stdout.read(&mut out), if out_open && started => Turn::Output(read),
                 read = keeper.stderr.read(&mut err), if err_open => Turn::Errors(read),
                 _ = timers.check.tick() => Turn::Check,
                 _ = timers.liveness.tick() => Turn::Liveness,

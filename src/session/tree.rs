@@ -54,7 +54,8 @@ impl TreeWatch {
     }
 
     fn is_counted(&self, stat: &Stat) -> bool {
-        !stat.is_dead() && !(self.has_init && stat.parent == self.keeper)
+        let is_init = self.has_init && stat.parent == self.keeper;
+        !stat.is_dead() && !is_init
     }
 
     /// Live processes and resident memory in KiB, without touching the running sample.

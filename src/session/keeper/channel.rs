@@ -66,7 +66,7 @@ impl Channel {
     }
 
     fn next<M: DeserializeOwned>(&mut self) -> Option<M> {
-        self.frames.next().unwrap_or_else(|_| {
+        self.frames.take().unwrap_or_else(|_| {
             // Whoever speaks another language is not our supervisor.
             self.open = false;
             None

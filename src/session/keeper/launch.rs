@@ -113,7 +113,7 @@ impl Receiver {
 
 async fn next<M: DeserializeOwned>(half: &mut OwnedReadHalf, frames: &mut Frames) -> Option<M> {
     loop {
-        if let Some(message) = frames.next().ok()? {
+        if let Some(message) = frames.take().ok()? {
             return Some(message);
         }
         let mut chunk = [0; 4096];

@@ -168,7 +168,7 @@ impl Frames {
     }
 
     /// The next whole message, if there is one.
-    pub fn next<M: DeserializeOwned>(&mut self) -> io::Result<Option<M>> {
+    pub fn take<M: DeserializeOwned>(&mut self) -> io::Result<Option<M>> {
         let Some(head) = self.bytes.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_be_bytes(*head)).map_err(io::Error::other)?;
         if length > MAX_FRAME {
@@ -195,7 +195,7 @@ mod tests {
             let mut seen = Vec::new();
             for part in [&wire[..cut], &wire[cut..]] {
                 frames.push(part);
-                while let Some(message) = frames.next::<ToKeeper>().unwrap() {
+                while let Some(message) = frames.take::<ToKeeper>().unwrap() {
                     seen.push(message);
                 }
             }
@@ -207,6 +207,6 @@ mod tests {
     fn a_huge_length_is_refused_before_it_is_believed() {
         let mut frames = Frames::default();
         frames.push(&[0xff; 8]);
-        assert!(frames.next::<ToKeeper>().is_err());
+        assert!(frames.take::<ToKeeper>().is_err());
     }
 }

@@ -99,13 +99,14 @@ pub fn hog(bytes: usize) {
 impl Shape {
     /// Starts one process of this shape.
     pub fn grow(self, canary: &Canary) {
-        // A machine that refuses more processes only makes the test easier.
-        system::fork_into(|| {
-            canary.sing();
+        let born = system::fork_into(|| {
             self.live(canary);
             0
-        })
-        .ok();
+        });
+        // A machine that refuses more processes only makes the test easier.
+        if born.is_ok() {
+            canary.sing();
+        }
     }
 
     fn live(self, canary: &Canary) {
@@ -124,12 +125,13 @@ impl Shape {
             }
             Self::ScrubbedDaemon => {
                 setsid().ok();
-                system::fork_into(|| {
-                    canary.sing();
+                let born = system::fork_into(|| {
                     scrub();
                     1
-                })
-                .ok();
+                });
+                if born.is_ok() {
+                    canary.sing();
+                }
                 return;
             }
             Self::TermIgnoring => {
@@ -170,12 +172,12 @@ fn respawn(canary: &Canary) -> ! {
     setsid().ok();
     loop {
         let child = system::fork_into(|| {
-            canary.sing();
             setsid().ok();
             sleep()
         });
         match child {
             Ok(child) => {
+                canary.sing();
                 waitpid(child, None).ok();
             }
             Err(_) => std::thread::sleep(Duration::from_millis(1)),

@@ -1,0 +1,224 @@
+//! `heartbeat selftest`: misbehaving agents against the real supervisor, on this machine.
+//!
+//! Whether anything survived is said by an observer that knows nothing of the supervisor: a pipe
+//! that every process of a misbehaving agent holds open.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::config::Containment;
+use crate::event::{Event, LiveVerdict};
+use crate::model::SessionId;
+use crate::session::containment::{self, Tier};
+use crate::session::{SessionSpec, StopHandle, become_outer_reaper};
+use crate::simulate::hostile::Misbehaviour;
+use crate::simulate::rig::Rig;
+
+/// Arguments of `heartbeat selftest`.
+#[derive(Debug, Clone, Args)]
+pub struct SelftestArgs {
+    /// One JSON object per scenario; set by the global flag of that name.
+    #[arg(skip)]
+    pub json: bool,
+    /// Containment to test: the strongest this machine allows, or the weakest one of Linux.
+    #[arg(long, default_value = "auto")]
+    pub tier: TierChoice,
+    /// Only these scenarios, by name.
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<Misbehaviour>,
+}
+
+/// What `--tier` can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TierChoice {
+    /// The strongest this machine allows.
+    Auto,
+    /// No namespaces, no control groups.
+    Subreaper,
+}
+
+impl From<TierChoice> for Containment {
+    fn from(choice: TierChoice) -> Self {
+        match choice {
+            TierChoice::Auto => Self::Auto,
+            TierChoice::Subreaper => Self::Subreaper,
+        }
+    }
+}
+
+/// One line of the report.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// What the agent did.
+    pub scenario: String,
+    /// How the supervisor says it ended.
+    pub outcome: String,
+    /// Verdicts in their order, repetitions left out.
+    pub verdicts: Vec<LiveVerdict>,
+    /// Processes the agent started, itself included.
+    pub processes: u64,
+    /// Processes left, by the observer.
+    pub survivors: u32,
+    /// From spawn to certificate.
+    pub milliseconds: u64,
+}
+
+/// The scenarios, in the order of the report.
+const SCENARIOS: [Misbehaviour; 25] = [
+    Misbehaviour::WellBehaved,
+    Misbehaviour::HangBeforeInit,
+    Misbehaviour::SilentSleeper,
+    Misbehaviour::BusyQuiet,
+    Misbehaviour::PingOnly,
+    Misbehaviour::StuckTool,
+    Misbehaviour::OutputFlood,
+    Misbehaviour::ResultThenHang,
+    Misbehaviour::IgnoresTerm,
+    Misbehaviour::OwnSessions,
+    Misbehaviour::Daemons,
+    Misbehaviour::ScrubbedDaemons,
+    Misbehaviour::StoppedChildren,
+    Misbehaviour::NestedSubreaper,
+    Misbehaviour::Respawner,
+    Misbehaviour::Hoppers,
+    Misbehaviour::ManyChildren,
+    Misbehaviour::ExitsLeavingChildren,
+    Misbehaviour::KillsKeeper,
+    Misbehaviour::StopsKeeper,
+    Misbehaviour::DiesAtOnce,
+    Misbehaviour::BadJson,
+    Misbehaviour::InvalidUtf8,
+    Misbehaviour::HugeLine,
+    Misbehaviour::ClosesOutput,
+];
+
+/// Runs all scenarios in `folder` with `program` as keeper and agent; true if nothing survived.
+pub async fn run(
+    args: &SelftestArgs,
+    program: &Path,
+    folder: &Path,
+    out: &mut dyn Write,
+) -> io::Result<bool> {
+    become_outer_reaper()?;
+    let tier = containment::detect(program, args.tier.into()).await?;
+    let rig = Rig::new(program, folder, args.tier.into())?;
+    if !args.json {
+        head(out, tier)?;
+    }
+    let mut survivors = 0;
+    let mut processes = 0;
+    for misbehaviour in SCENARIOS {
+        if !args.only.is_empty() && !args.only.contains(&misbehaviour) {
+            continue;
+        }
+        let row = scenario(&rig, misbehaviour).await?;
+        survivors += row.survivors;
+        processes += row.processes;
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string(&row)?)?;
+        } else {
+            line(out, &row)?;
+        }
+        out.flush()?;
+    }
+    if !args.json {
+        writeln!(out, "\n{processes} processes started, {survivors} survived.")?;
+    }
+    Ok(survivors == 0)
+}
+
+async fn scenario(rig: &Rig, misbehaviour: Misbehaviour) -> io::Result<Row> {
+    let mut spec = rig.spec(misbehaviour, 11, 31);
+    shorten(&mut spec, misbehaviour);
+    let session = spec.session;
+    let observed = rig
+        .observe(spec, &StopHandle::new())
+        .await
+        .map_err(|error| io::Error::other(error.to_string()))?;
+    let name = misbehaviour.to_possible_value();
+    Ok(Row {
+        scenario: name.map_or_else(String::new, |name| name.get_name().to_owned()),
+        outcome: observed.end.outcome.to_string(),
+        verdicts: verdicts(rig, session),
+        processes: observed.births,
+        survivors: observed.survivors,
+        milliseconds: u64::try_from(observed.end.duration.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// Limits under which each scenario shows what it has to show, and soon.
+fn shorten(spec: &mut SessionSpec, misbehaviour: Misbehaviour) {
+    let limits = &mut spec.limits;
+    limits.liveness = Duration::from_millis(100);
+    limits.hard = Duration::from_millis(1_500);
+    match misbehaviour {
+        Misbehaviour::HangBeforeInit => limits.init = Duration::from_millis(500),
+        Misbehaviour::PingOnly | Misbehaviour::StuckTool => {
+            limits.stall = Duration::from_millis(600);
+            limits.hard = Duration::from_secs(10);
+        }
+        Misbehaviour::BusyQuiet => limits.stall = Duration::from_millis(400),
+        Misbehaviour::OutputFlood => limits.hard = Duration::from_secs(30),
+        Misbehaviour::ManyChildren => limits.max_processes = 24,
+        _ => {}
+    }
+}
+
+fn verdicts(rig: &Rig, session: SessionId) -> Vec<LiveVerdict> {
+    let mut seen: Vec<LiveVerdict> = Vec::new();
+    for event in rig.events.events() {
+        if let Event::SessionLiveness { session: of, liveness } = event
+            && of == session
+            && seen.last() != Some(&liveness.verdict)
+        {
+            seen.push(liveness.verdict);
+        }
+    }
+    seen
+}
+
+fn head(out: &mut dyn Write, tier: Tier) -> io::Result<()> {
+    writeln!(out, "containment: {tier} ({})\n", tier.explanation())?;
+    writeln!(
+        out,
+        "{:<24} {:<26} {:>9} {:>9} {:>7}  verdicts",
+        "scenario", "outcome", "processes", "survivors", "ms"
+    )
+}
+
+fn line(out: &mut dyn Write, row: &Row) -> io::Result<()> {
+    let verdicts: Vec<String> = row
+        .verdicts
+        .iter()
+        .map(|verdict| {
+            serde_json::to_value(verdict)
+                .ok()
+                .and_then(|value| value.as_str().map(str::to_owned))
+                .unwrap_or_default()
+        })
+        .collect();
+    writeln!(
+        out,
+        "{:<24} {:<26} {:>9} {:>9} {:>7}  {}",
+        row.scenario,
+        row.outcome,
+        row.processes,
+        row.survivors,
+        row.milliseconds,
+        verdicts.join(" > ")
+    )
+}
+
+/// The names of all scenarios, for the help and for tests.
+pub fn scenario_names() -> HashSet<String> {
+    SCENARIOS
+        .iter()
+        .filter_map(|misbehaviour| misbehaviour.to_possible_value())
+        .map(|value| value.get_name().to_owned())
+        .collect()
+}
