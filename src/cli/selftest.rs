@@ -3,7 +3,6 @@
 //! Whether anything survived is said by an observer that knows nothing of the supervisor: a pipe
 //! that every process of a misbehaving agent holds open.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -212,13 +211,4 @@ fn line(out: &mut dyn Write, row: &Row) -> io::Result<()> {
         row.milliseconds,
         verdicts.join(" > ")
     )
-}
-
-/// The names of all scenarios, for the help and for tests.
-pub fn scenario_names() -> HashSet<String> {
-    SCENARIOS
-        .iter()
-        .filter_map(|misbehaviour| misbehaviour.to_possible_value())
-        .map(|value| value.get_name().to_owned())
-        .collect()
 }

@@ -20,6 +20,8 @@ use crate::model::{Outcome, SessionId};
 
 /// Scans in a row that must find nothing.
 const CLEAN_SCANS: u32 = 2;
+/// How long each chase after short-lived processes takes.
+const CHASE: Duration = Duration::from_millis(25);
 
 /// What was done for one or several sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,8 +101,7 @@ async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
     children::catch_escapees(left).await;
     let sessions: Vec<SessionId> =
         rows.iter().filter(of_this_boot).map(|row| row.session).collect();
-    let mut scan = MarkedScan::new(&sessions);
-    scan.run(left).await;
+    let scan = scan_marked(sessions, left).await;
     rows.iter().map(|row| scan.ended(row.session)).collect()
 }
 
@@ -150,24 +151,43 @@ async fn conclude(
 
 /// Ends every process that carries a mark of these sessions, until two scans find none.
 pub async fn end_marked(sessions: &[SessionId], within: Duration) -> Ended {
-    let mut scan = MarkedScan::new(sessions);
-    scan.run(within).await;
-    sessions.iter().map(|session| scan.ended(*session)).fold(Ended::default(), |all, one| Ended {
+    let scan = scan_marked(sessions.to_vec(), within).await;
+    scan.ended.iter().fold(Ended::default(), |all, one| Ended {
         killed: all.killed + one.killed,
         left: all.left + one.left,
     })
 }
 
+/// On a thread of its own: the chase is a matter of microseconds.
+async fn scan_marked(sessions: Vec<SessionId>, within: Duration) -> MarkedScan {
+    let fallback = MarkedScan::new(sessions.clone()).failed();
+    let scanned = tokio::task::spawn_blocking(move || {
+        let mut scan = MarkedScan::new(sessions);
+        scan.run(within);
+        scan
+    });
+    scanned.await.unwrap_or(fallback)
+}
+
 /// Repeated scans for the marks of some sessions.
-struct MarkedScan<'a> {
-    sessions: &'a [SessionId],
+struct MarkedScan {
+    sessions: Vec<SessionId>,
     ended: Vec<Ended>,
     signalled: HashSet<(u32, u64)>,
 }
 
-impl<'a> MarkedScan<'a> {
-    fn new(sessions: &'a [SessionId]) -> Self {
-        Self { sessions, ended: vec![Ended::default(); sessions.len()], signalled: HashSet::new() }
+impl MarkedScan {
+    fn new(sessions: Vec<SessionId>) -> Self {
+        let ended = vec![Ended::default(); sessions.len()];
+        Self { sessions, ended, signalled: HashSet::new() }
+    }
+
+    /// A scan that could not run certifies nothing.
+    fn failed(mut self) -> Self {
+        for ended in &mut self.ended {
+            ended.left = 1;
+        }
+        self
     }
 
     fn ended(&self, session: SessionId) -> Ended {
@@ -175,22 +195,41 @@ impl<'a> MarkedScan<'a> {
         index.map_or_else(Ended::default, |index| self.ended[index])
     }
 
-    async fn run(&mut self, within: Duration) {
+    fn run(&mut self, within: Duration) {
         if self.sessions.is_empty() {
             return;
         }
         let until = Instant::now() + within;
         let mut clean = 0;
         while clean < CLEAN_SCANS {
-            let found = self.scan_once();
+            let found = self.scan_once() + self.chase();
             clean = if found == 0 { clean + 1 } else { 0 };
             if Instant::now() >= until {
                 return;
             }
-            if found > 0 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
         }
+    }
+
+    /// Looks at the newest process numbers over and over for a moment.
+    ///
+    /// A process that lives for a millisecond and leaves a successor is never where a scan of all
+    /// processes looks. Numbers are given out in order, so its successor is at the newest ones.
+    fn chase(&mut self) -> u32 {
+        let until = Instant::now() + CHASE;
+        let mut found = 0;
+        let Some(mut from) = process::newest() else { return 0 };
+        while Instant::now() < until {
+            let newest = process::newest().unwrap_or(from);
+            for pid in from.min(newest).saturating_sub(2)..=newest.saturating_add(1) {
+                if let Some(index) = self.carries_mark(pid) {
+                    found += 1;
+                    self.end(pid, index);
+                }
+            }
+            from = newest;
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        found
     }
 
     /// One pass over all processes; how many carried a mark.

@@ -107,6 +107,11 @@ pub fn all() -> Vec<u32> {
     numbers_in(Path::new("/proc"))
 }
 
+/// The number that was given out last.
+pub fn newest() -> Option<u32> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
 /// Direct children of a process, over all of its threads. None where the kernel does not list them.
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     let tasks = format!("/proc/{pid}/task");
