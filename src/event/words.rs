@@ -1,0 +1,213 @@
+//! The words that events are told with: decisions, reasons, verdicts, outcomes of runs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::Usd;
+
+/// Why a run began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// The schedule.
+    Schedule,
+    /// A person, by `--once` or the dashboard.
+    Manual,
+}
+
+/// What the plan says about one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Never seen before.
+    New,
+    /// What would reach the prompt differs from what was last finished.
+    Changed,
+    /// Nothing to do.
+    Unchanged,
+    /// Work, but not in this run.
+    Deferred,
+    /// Failed before; its next attempt is not due yet.
+    Waiting,
+    /// Out of attempts, or left to a person; stays so until it changes or is retried.
+    Parked,
+    /// Deleted, or no longer in the query.
+    Vanished,
+}
+
+/// Why the plan says it, or why work did not start: stable codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// First sight.
+    FirstSeen,
+    /// The text or a watched field changed.
+    ContentChanged,
+    /// An earlier run left it for this one.
+    CarriedOver,
+    /// Its next attempt is due.
+    RetryDue,
+    /// An operator put it back in line.
+    RetryRequested,
+    /// Same fingerprint as last finished.
+    SameFingerprint,
+    /// Recorded as seen by the first run's baseline.
+    Baseline,
+    /// Only our own write-back changed it.
+    OwnWriteBack,
+    /// `limits.max_items_per_run`.
+    MaxItemsPerRun,
+    /// `limits.max_deep_per_run`.
+    MaxDeepPerRun,
+    /// `limits.max_live_sessions`, over all processes that share the state.
+    MaxLiveSessions,
+    /// Load per core.
+    Load,
+    /// Memory available.
+    Memory,
+    /// Processes alive in our trees.
+    Processes,
+    /// A budget's worst case would be passed.
+    Budget,
+    /// The provider refuses more work until a stated time.
+    ProviderLimit,
+    /// The run's own time limit.
+    RunDeadline,
+    /// Heartbeat is stopping.
+    Shutdown,
+    /// Triage failed for it.
+    TriageFailed,
+    /// Triage gave no usable verdict; the stated default applies.
+    NoVerdict,
+    /// Next attempt is in the future.
+    Backoff,
+    /// Out of attempts.
+    AttemptsExhausted,
+    /// Triage says a person should look first.
+    ForAPerson,
+    /// Triage says no deep analysis is needed.
+    NotNeeded,
+    /// No longer readable.
+    Deleted,
+    /// Reached a terminal state, or left the query.
+    OutOfQuery,
+    /// A session for it is running.
+    InFlight,
+}
+
+/// Judgement of a live session, from evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveVerdict {
+    /// No init line yet.
+    Starting,
+    /// Progress within the last minute, or its tools use the machine.
+    Working,
+    /// No progress for a while; nothing suspicious.
+    Quiet,
+    /// A request is open and no tool runs.
+    WaitingForModel,
+    /// The agent announced a wait.
+    Retrying,
+    /// The result is there, the process is not gone.
+    FinishedNotExiting,
+    /// No progress for long, tools idle.
+    Suspect,
+    /// Suspect on several samples in a row: it will be stopped.
+    Hung,
+}
+
+/// The regular sign of life of one session; emitted by a timer, never by output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Liveness {
+    /// Counts up from 1 within the session.
+    pub beat: u64,
+    /// The judgement.
+    pub verdict: LiveVerdict,
+    /// One line of evidence for it.
+    pub evidence: String,
+    /// Since the spawn, time asleep not counted.
+    pub elapsed_ms: u64,
+    /// Until the hard limit.
+    pub deadline_in_ms: u64,
+    /// Since content, tool use, tool result or result.
+    pub since_progress_ms: u64,
+    /// Since any byte.
+    pub since_output_ms: u64,
+    /// Bytes read from stdout so far.
+    pub stdout_bytes: u64,
+    /// Lines decoded so far.
+    pub lines: u64,
+    /// Name of the open tool call, if any.
+    pub open_tool: Option<String>,
+    /// Live processes in its tree, keeper excluded.
+    pub processes: u32,
+    /// Processes that are new since the last sample.
+    pub new_processes: u32,
+    /// CPU of the agent itself since the last sample.
+    pub cpu_leader_ms: u64,
+    /// CPU of everything below it since the last sample.
+    pub cpu_tools_ms: u64,
+    /// Resident memory of the tree.
+    pub rss_kib: u64,
+}
+
+/// Counts a run ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// Items the source delivered.
+    pub fetched: u64,
+    /// Never seen before.
+    pub new: u64,
+    /// Changed since last finished.
+    pub changed: u64,
+    /// Nothing to do.
+    pub unchanged: u64,
+    /// Verdicts given.
+    pub triaged: u64,
+    /// Deep analyses finished and stored.
+    pub analysed: u64,
+    /// Finished by triage alone.
+    pub settled_by_triage: u64,
+    /// Left for the next run.
+    pub deferred: u64,
+    /// Waiting for their next attempt.
+    pub waiting: u64,
+    /// Parked.
+    pub parked: u64,
+    /// Gone from the source.
+    pub vanished: u64,
+    /// Sessions that did not complete.
+    pub failed_sessions: u64,
+    /// Sessions started.
+    pub sessions: u64,
+    /// Spent, as the agent reports it.
+    pub cost: Usd,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// Everything that was due was done.
+    Completed,
+    /// Nothing was due.
+    NothingNew,
+    /// Some analyses failed.
+    SomeFailed,
+    /// Triage failed.
+    TriageFailed,
+    /// The source could not be read, or its breaker is open.
+    SourceUnavailable,
+    /// The source refused the credential.
+    CredentialRefused,
+    /// The source says the configuration is wrong.
+    ConfigRefused,
+    /// A budget or admission did not allow the work.
+    NotNow,
+    /// Stopped by a signal.
+    Interrupted,
+    /// Found unfinished by a later start.
+    Crashed,
+    /// The state could not be written.
+    StoreFailed,
+}
