@@ -194,7 +194,7 @@ impl Walk<'_> {
             List::numbered(attribute("type"), start, count_down)
         };
         // The tracker's editor puts a list directly into a list, not into an item of it.
-        let indent = self.lists.last().and_then(|outer| outer.indent_outside_items());
+        let indent = self.lists.last().and_then(List::indent_outside_items);
         if let Some(indent) = indent {
             self.writer.push_prefix(indent, indent);
         }

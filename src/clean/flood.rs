@@ -116,7 +116,8 @@ mod tests {
     fn an_unfinished_tag_ends_with_the_input() {
         let flood: String = (0..100).map(|n| format!(" a{n}=\"x")).collect();
         for end in ["", "=", "='", "/", " "] {
-            let (kept, _) = without_attribute_floods(&format!("<p{flood}{end}"));
+            let html = format!("<p{flood}{end}");
+            let (kept, _) = without_attribute_floods(&html);
             assert!(kept.starts_with("<p a0"));
         }
     }

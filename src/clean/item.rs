@@ -1,6 +1,6 @@
 //! A whole work item: every text in both renderings, within a budget.
 
-use super::{Options, Rendering, clean_text, trim};
+use super::{clean_both, trim};
 use crate::model::{Alarms, CleanField, CleanItem, Format, TextStats, WorkItem};
 
 /// How much text of one item may reach a prompt, in estimated tokens.
@@ -88,9 +88,7 @@ fn clean_field(
     raw: &str,
     room: &mut Room,
 ) -> (CleanField, Alarms, TextStats) {
-    let options = |rendering| Options { rendering, max_bytes: None };
-    let full = clean_text(raw, format, &options(Rendering::Full));
-    let tight = clean_text(raw, format, &options(Rendering::Tight));
+    let (full, tight) = clean_both(raw, format);
     let mut stats = full.stats;
     let (full_text, left_out) = trim::to_bytes(full.text, room.full_field.min(room.full));
     stats.cut_bytes += left_out;
@@ -105,4 +103,90 @@ fn clean_field(
 fn clean_line(text: &str, alarms: &mut Alarms) -> String {
     let visible = super::characters::visible(text, &mut alarms.invisible_chars);
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Comment, ItemId, ItemKey, TextField};
+
+    fn item(texts: &[&str], comments: &[&str]) -> WorkItem {
+        let field = |raw: &&str| TextField {
+            name: "System.Description".into(),
+            format: Format::Html,
+            raw: (*raw).to_owned(),
+        };
+        let comment = |raw: &&str| Comment {
+            author: "Jane\u{200b} Doe".into(),
+            at: None,
+            format: Format::Html,
+            raw: (*raw).to_owned(),
+        };
+        WorkItem {
+            key: ItemKey::new("ado", ItemId(7)),
+            id: ItemId(7),
+            rev: 1,
+            item_type: "Bug".into(),
+            title: " Login\u{202e}\n fails ".into(),
+            state: "Active".into(),
+            changed_at: jiff::Timestamp::UNIX_EPOCH,
+            created_at: None,
+            priority: None,
+            severity: None,
+            area_path: None,
+            iteration_path: None,
+            assigned_to: None,
+            tags: Vec::new(),
+            parent: None,
+            url: String::new(),
+            texts: texts.iter().map(field).collect(),
+            comments: comments.iter().map(comment).collect(),
+        }
+    }
+
+    const ROOMY: Budget = Budget {
+        full_item_tokens: 10_000,
+        full_field_tokens: 10_000,
+        tight_item_tokens: 10_000,
+        tight_field_tokens: 10_000,
+    };
+
+    #[test]
+    fn every_text_is_cleaned_in_both_renderings() {
+        let link = "<p>See <a href='https://e.com/x'>docs</a></p>";
+        let cleaned = clean_item(item(&[link, "<p> </p>"], &["<b>done</b>"]), &ROOMY);
+        let names: Vec<_> = cleaned.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["System.Description", "comment by Jane Doe"]);
+        assert_eq!(cleaned.fields[0].full, "See [docs](https://e.com/x)");
+        assert_eq!(cleaned.fields[0].tight, "See docs");
+        assert_eq!(cleaned.item.title, "Login fails");
+        assert!(cleaned.item.texts.is_empty() && cleaned.item.comments.is_empty());
+        assert_eq!(cleaned.stats.raw_bytes, link.len() + 8 + 11);
+    }
+
+    #[test]
+    fn hidden_text_raises_the_alarm_of_the_item() {
+        let hidden = "<p>a<i hidden>psst</i></p>";
+        let white = "<p style='color:white'>see?</p>";
+        let cleaned = clean_item(item(&[hidden, white], &["a\u{200b}b"]), &ROOMY);
+        let alarms = cleaned.alarms;
+        assert_eq!((alarms.hidden_chars, alarms.low_contrast_chars), (4, 4));
+        // One in the comment, one in the title; names of authors are not the text's doing.
+        assert_eq!(alarms.invisible_chars, 2);
+    }
+
+    #[test]
+    fn the_budget_holds_for_fields_and_for_the_item_and_favours_new_comments() {
+        let long = format!("<p>{}</p>", "words and more words ".repeat(200));
+        let budget = Budget::per_item(1_000, 400);
+        let cleaned = clean_item(item(&[&long], &[&long, &long]), &budget);
+        let full: usize = cleaned.fields.iter().map(|field| field.full.len()).sum();
+        let tight: usize = cleaned.fields.iter().map(|field| field.tight.len()).sum();
+        assert!(full <= 4 * 1_000 + 100, "{full}");
+        assert!(tight <= 4 * 400 + 100, "{tight}");
+        assert!(cleaned.fields[0].full.len() <= 4 * 750);
+        assert!(cleaned.fields[2].full.len() > cleaned.fields[1].full.len());
+        assert!(cleaned.fields[0].full.contains("left out]"));
+        assert!(cleaned.stats.cut_bytes > 0);
+    }
 }

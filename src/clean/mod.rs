@@ -5,6 +5,7 @@ mod code;
 mod element;
 mod enter;
 mod flood;
+mod html;
 mod item;
 mod leave;
 mod link;
@@ -55,7 +56,7 @@ pub struct Cleaned {
 /// Cleans one text.
 pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
     let mut cleaned = match format {
-        Format::Html => clean_html(raw, options.rendering),
+        Format::Html => html::clean(raw, options.rendering),
         Format::Markdown => markdown::clean(raw, options.rendering),
         Format::Plain => markdown::clean_plain(raw),
         Format::TestSteps => steps::clean(raw, options.rendering),
@@ -65,9 +66,27 @@ pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
         cleaned.text = text;
         cleaned.stats.cut_bytes += left_out;
     }
-    cleaned.stats.raw_bytes = raw.len();
-    cleaned.stats.clean_bytes = cleaned.text.len();
-    cleaned
+    cleaned.measured(raw)
+}
+
+/// Cleans one text in both renderings, full and tight; HTML is parsed once for both.
+pub fn clean_both(raw: &str, format: Format) -> (Cleaned, Cleaned) {
+    let options = |rendering| Options { rendering, max_bytes: None };
+    if format == Format::Html {
+        let page = html::Page::read(raw);
+        let render = |rendering| page.render(rendering).measured(raw);
+        return (render(Rendering::Full), render(Rendering::Tight));
+    }
+    let clean = |rendering| clean_text(raw, format, &options(rendering));
+    (clean(Rendering::Full), clean(Rendering::Tight))
+}
+
+impl Cleaned {
+    fn measured(mut self, raw: &str) -> Self {
+        self.stats.raw_bytes = raw.len();
+        self.stats.clean_bytes = self.text.len();
+        self
+    }
 }
 
 /// Estimates the tokens of a text: a token for four bytes, rounded up.
@@ -77,18 +96,4 @@ pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
 /// scripts with more bytes a character.
 pub fn estimate_tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)
-}
-
-/// HTML to text. Output never grows beyond twice the input and a little.
-fn clean_html(raw: &str, rendering: Rendering) -> Cleaned {
-    let (html, flood_bytes) = flood::without_attribute_floods(raw);
-    let parsed = parse::parse(&html);
-    let rendered = walk::render(&parsed, rendering, 2 * raw.len() + 4096);
-    let cut_bytes = parsed.cut_bytes + rendered.overflow;
-    let mut text = rendered.text;
-    if cut_bytes > 0 {
-        text.push_str(&format!("\n[… {cut_bytes} bytes of input left out]"));
-    }
-    let stats = TextStats { cut_bytes: cut_bytes + flood_bytes, ..TextStats::default() };
-    Cleaned { text, alarms: rendered.alarms, stats }
 }

@@ -21,8 +21,8 @@ const PIECE: usize = 1024;
 /// Nodes a tree may have; a long text field (one million characters) of real markup has a tenth.
 const MAX_NODES: u32 = 200_000;
 /// Steps allowed whatever the size of the input.
-const WORK_BASE: u64 = 4_000_000;
-/// Further steps allowed for each byte of input; real markup needs about one.
+const WORK_BASE: u64 = 2_000_000;
+/// Further steps allowed for each byte of input; real markup needs about three.
 const WORK_PER_BYTE: u64 = 8;
 /// Steps for a piece of text. Stray `<`, `&` and NUL come one by one and are slow to handle.
 const TEXT_WORK: u64 = 24;
@@ -35,6 +35,9 @@ pub(super) struct Parsed {
     pub(super) html: Html,
     /// Bytes of input that were not parsed.
     pub(super) cut_bytes: usize,
+    /// Steps it took, for tests of the bound.
+    #[cfg(test)]
+    work: u64,
     /// Is there a `<table>` anywhere?
     pub(super) has_table: bool,
     /// Is there a `<style>` anywhere?
@@ -61,7 +64,16 @@ pub(super) fn parse(input: &str) -> Parsed {
     }
     let counted = &parser.tokenizer.sink.sink;
     let (has_table, has_style) = (counted.has_table.get(), counted.has_style.get());
-    Parsed { html: parser.finish(), cut_bytes: input.len() - fed, has_table, has_style }
+    #[cfg(test)]
+    let work = counted.work.get();
+    Parsed {
+        html: parser.finish(),
+        cut_bytes: input.len() - fed,
+        #[cfg(test)]
+        work,
+        has_table,
+        has_style,
+    }
 }
 
 /// The last character boundary at or before `at`.
@@ -280,4 +292,64 @@ impl TreeSink for CountingSink {
     }
 
     fn mark_script_already_started(&self, _node: &Handle) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_bounded_on_everything_that_is_quadratic_in_the_standard() {
+        let formatting: String = (0..300).map(|n| format!("<b x={n}>")).collect();
+        for (start, unit) in [
+            ("", "<div>"),
+            ("", "<b><p>x</b>"),
+            ("", "<table><tr><td>"),
+            ("", "<a><b><p></a></b>"),
+            ("<table>", "x<b>y"),
+            (&*"<span>".repeat(500), "</x>"),
+            (&*"<div>".repeat(500), "<p></p>"),
+            (&formatting, "<b x=1></b>"),
+            ("", "<"),
+        ] {
+            let input = format!("{start}{}", unit.repeat(300_000 / unit.len()));
+            let parsed = parse(&input);
+            let allowed = WORK_BASE + WORK_PER_BYTE * input.len() as u64;
+            // One piece may go over the limit before anybody looks.
+            assert!(parsed.work <= 2 * allowed, "{unit}: {} of {allowed}", parsed.work);
+            let nodes = parsed.html.tree.nodes().count() as u64;
+            assert!(nodes <= u64::from(MAX_NODES) + PIECE as u64 * 600, "{unit}: {nodes} nodes");
+        }
+    }
+
+    #[test]
+    fn real_markup_needs_a_fraction_of_what_is_allowed() {
+        let item = "<div style='color:red'><ul><li><b>a</b> <a href=x>b</a></li></ul></div>";
+        let table = "<table><tr><td>cell &amp; more</td><td>x</td></tr></table><p>text<br></p>";
+        let input = format!("{item}{table}").repeat(500);
+        let parsed = parse(&input);
+        assert_eq!(parsed.cut_bytes, 0);
+        assert!(parsed.work < 4 * input.len() as u64, "{} for {}", parsed.work, input.len());
+    }
+
+    #[test]
+    fn attributes_that_nobody_reads_are_not_kept() {
+        let parsed = parse("<p title=x onclick=y class=z>text</p>");
+        let attributes: Vec<_> = parsed
+            .html
+            .tree
+            .values()
+            .filter_map(|node| node.as_element())
+            .flat_map(|element| element.attrs().map(|(name, _)| name))
+            .collect();
+        assert_eq!(attributes, ["class"]);
+    }
+
+    #[test]
+    fn boundaries_are_found() {
+        assert_eq!(floor_char_boundary("aé", 2), 1);
+        assert_eq!(floor_char_boundary("aé", 1), 1);
+        assert_eq!(floor_char_boundary("aé", 9), 3);
+        assert_eq!(floor_char_boundary("é", 1), 0);
+    }
 }

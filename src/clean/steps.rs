@@ -1,7 +1,7 @@
 //! The steps of a test case: XML with HTML escaped inside, made a numbered list.
 
 use super::markdown::decode_entities;
-use super::{Cleaned, Rendering, clean_html};
+use super::{Cleaned, Rendering, html};
 
 /// Steps shown at most; a test case with more is a mistake.
 const MAX_STEPS: usize = 2_000;
@@ -18,7 +18,7 @@ struct Step {
 /// Cleans the XML of a test case's steps. What is not such XML is taken for HTML.
 pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
     if !raw.contains("<step") {
-        return clean_html(raw, rendering);
+        return html::clean(raw, rendering);
     }
     let mut cleaned = Cleaned::default();
     for (at, step) in read(raw).iter().take(MAX_STEPS).enumerate() {
@@ -26,8 +26,8 @@ pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
         if let Some(shared) = &step.shared {
             lines.push(format!("Shared steps #{shared}"));
         }
-        for (place, html) in step.parts.iter().enumerate() {
-            let part = clean_html(html, rendering);
+        for (place, part) in step.parts.iter().enumerate() {
+            let part = html::clean(part, rendering);
             cleaned.alarms = cleaned.alarms.plus(part.alarms);
             cleaned.stats = cleaned.stats.plus(part.stats);
             if part.text.is_empty() {

@@ -89,7 +89,7 @@ impl Writer {
     /// Asks for a gap before the next words. Inside an item that has no words yet, and in a table,
     /// a new line is the most there can be.
     pub(super) fn gap(&mut self, gap: Gap) {
-        let fresh = self.prefixes.last().is_some_and(|prefix| !prefix.used);
+        let fresh = self.row.is_some() || self.prefixes.last().is_some_and(|prefix| !prefix.used);
         self.gap = self.gap.max(if fresh { gap.min(Gap::Line) } else { gap });
         self.spaces = 0;
     }

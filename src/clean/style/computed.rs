@@ -12,6 +12,8 @@ const UNSEEN_OPACITY: f32 = 0.06;
 const UNSEEN_CONTRAST: f32 = 1.15;
 /// A box moved this far to the left or upwards is off the page.
 const OFF_PAGE: f32 = -500.0;
+/// Text indented this far has left a box that clips.
+const PUSHED_OUT: f32 = 900.0;
 /// A box moved this far to the right or downwards is beyond any scrolling.
 const FAR_AWAY: f32 = 4000.0;
 
@@ -289,6 +291,8 @@ struct Frame {
     positioned: bool,
     shifted_away: bool,
     moved_away: bool,
+    /// Indented to beyond its own right edge.
+    pushed_out: bool,
     width: Option<f32>,
     height: Option<f32>,
 }
@@ -317,9 +321,11 @@ impl Frame {
                 let by = -length.pixels(font);
                 self.shifted_away |= by <= OFF_PAGE || by >= FAR_AWAY;
             }
-            Declared::TextIndent(length) | Declared::MarginStart(length) => {
+            Declared::TextIndent(length) => {
                 self.moved_away |= length.pixels(font) <= OFF_PAGE;
+                self.pushed_out = length.pixels(font) >= PUSHED_OUT;
             }
+            Declared::MarginStart(length) => self.moved_away |= length.pixels(font) <= OFF_PAGE,
             _ => {}
         }
     }
@@ -334,7 +340,7 @@ impl Frame {
         self.faint
             || self.clipped_away
             || (is_box && self.moved_away)
-            || (is_box && self.clips && self.is_tiny())
+            || (is_box && self.clips && (self.is_tiny() || self.pushed_out))
             || (self.positioned && self.shifted_away)
     }
 }

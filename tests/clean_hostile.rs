@@ -1,0 +1,185 @@
+//! Input made to hurt: deep nesting of every container, floods, unfinished constructs, bombs.
+//!
+//! Time is bounded by counters inside the parser (tested there); here every family must come
+//! through without a panic, with bounded output, and the same each time.
+
+use heartbeat::clean::{Cleaned, Options, Rendering, clean_both, clean_text};
+use heartbeat::model::Format;
+
+const SIZE: usize = 60_000;
+
+fn repeat(unit: &str) -> String {
+    unit.repeat(SIZE / unit.len() + 1)
+}
+
+fn numbered(unit: impl Fn(usize) -> String) -> String {
+    let mut text = String::new();
+    let mut number = 0;
+    while text.len() < SIZE {
+        text.push_str(&unit(number));
+        number += 1;
+    }
+    text
+}
+
+/// Every family by name.
+fn families() -> Vec<(String, String)> {
+    let containers = [
+        "div",
+        "span",
+        "b",
+        "a",
+        "p",
+        "ul",
+        "ol",
+        "li",
+        "table",
+        "blockquote",
+        "font",
+        "pre",
+        "section",
+        "svg",
+        "math",
+        "button",
+        "form",
+        "select",
+        "details",
+        "sup",
+        "code",
+        "dl",
+        "q",
+        "s",
+        "template",
+        "ruby",
+        "h1",
+        "center",
+        "object",
+        "marquee",
+    ];
+    let mut families: Vec<(String, String)> = Vec::new();
+    for (at, name) in containers.into_iter().enumerate() {
+        let text = if at % 2 == 0 { "x" } else { "" };
+        families.push((format!("deep {name}"), repeat(&format!("<{name}>{text}"))));
+    }
+    let around = |open: &str, unit: &str, close: &str| format!("{open}{}{close}", repeat(unit));
+    let more = [
+        ("lists in lists", repeat("<ul><li>x")),
+        ("tables in tables", repeat("<table><tr><td>x")),
+        ("attribute flood", format!("<p {}>x", numbered(|n| format!("a{n}=1 ")))),
+        ("same attribute", around("<p ", "a=1 ", ">x")),
+        ("open attribute", around("<p title=\"", "x<p>", "")),
+        ("long attribute", around("<p title=\"", "x", "\">y")),
+        ("open comment", around("a<!--", "x-", "")),
+        ("empty comments", repeat("<!---->")),
+        ("less-than flood", repeat("<")),
+        ("ampersand flood", repeat("&")),
+        ("entity bomb", repeat("&NotEqualTilde;")),
+        ("unfinished entities", repeat("&NotEqualTilde")),
+        ("last characters", repeat("&#x10FFFF;")),
+        ("surrogates", repeat("&#xD800;")),
+        ("huge spans", around("<table>", "<tr><td colspan=1000>x<td rowspan=65534>y", "")),
+        (
+            "absurd spans",
+            around("<table>", "<tr><td colspan=99999999999999999999>x<td rowspan=-1>y", ""),
+        ),
+        ("misnested formatting", repeat("<b><i><u></b></i></u>x")),
+        ("adoption", repeat("<a><b><p></a></b>")),
+        ("open formatting", numbered(|n| format!("<p><font color={n}>x"))),
+        ("foster parents", around("<table>", "x<b>y", "")),
+        ("zero bytes", repeat("a\0")),
+        ("stray ends", around(&"<span>".repeat(400), "</x>", "")),
+        ("stray paragraphs", repeat("</p>")),
+        ("embedded picture", around("<img src=\"data:image/png;base64,", "iVBORw0KGgo", "\">x")),
+        ("styles", around("<p style=\"", "color:red;", "\">x")),
+        ("rules", around("<style>", ".a{color:red}", "</style><p class=a>x")),
+        ("open rules", around("<style>", ".a{", "")),
+        (
+            "slow selectors",
+            format!(
+                "<style>{}</style>{}",
+                ".a .a .a{color:red}".repeat(500),
+                repeat("<p class=a>x")
+            ),
+        ),
+        ("names", numbered(|n| format!("<t{n}>"))),
+        ("ticks", around("<pre>", "`", "</pre>")),
+        ("code spans", repeat("<code>`</code>")),
+        ("long link", around("<a href=\"http://e/", "x", "\">t</a>")),
+        ("pipes", around("<table><tr><td>", "|", "<td>x</table>")),
+        ("breaks", repeat("x<br>")),
+        ("hard spaces", repeat("&nbsp;")),
+        ("invisible", repeat("a\u{200b}\u{202e}\u{e0041}")),
+        ("one word", repeat("w")),
+        ("plaintext", around("<plaintext>", "<b>", "")),
+        ("scripts", around("<script>", "<!--<script>", "")),
+        ("escaped style", around("<p style=\"", "\\64 ", "\">x")),
+        ("brackets in style", around("<p style=\"", "(", "\">x")),
+    ];
+    families.extend(more.map(|(name, text)| (name.to_owned(), text)));
+    families
+}
+
+fn clean(text: &str, format: Format, rendering: Rendering) -> Cleaned {
+    clean_text(text, format, &Options { rendering, max_bytes: None })
+}
+
+#[test]
+fn no_family_panics_or_blows_up_and_each_says_what_it_cut() {
+    for (name, text) in families() {
+        let (full, tight) = clean_both(&text, Format::Html);
+        for cleaned in [full, tight] {
+            let limit = 2 * text.len() + 8192;
+            assert!(cleaned.text.len() <= limit, "{name}: {} bytes", cleaned.text.len());
+            let says_so = cleaned.text.contains("bytes of input left out]");
+            // Attributes beyond all measure carry no text, so they go without a mark.
+            assert!(
+                says_so
+                    || cleaned.stats.cut_bytes == 0
+                    || name == "attribute flood"
+                    || name == "same attribute",
+                "{name}"
+            );
+            assert_eq!(cleaned.stats.raw_bytes, text.len());
+        }
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_output() {
+    for (name, text) in families().into_iter().step_by(7) {
+        let once = clean(&text, Format::Html, Rendering::Full);
+        let again = clean(&text, Format::Html, Rendering::Full);
+        assert_eq!(once, again, "{name}");
+    }
+}
+
+#[test]
+fn other_formats_survive_as_well() {
+    for (name, text) in families() {
+        for format in [Format::Markdown, Format::Plain, Format::TestSteps] {
+            let cleaned = clean(&text, format, Rendering::Tight);
+            assert!(cleaned.text.len() <= 2 * text.len() + 8192, "{name} as {format:?}");
+        }
+    }
+    let steps = format!("<steps>{}", "<step><parameterizedString>&lt;div&gt;x".repeat(4_000));
+    assert!(clean(&steps, Format::TestSteps, Rendering::Full).text.starts_with("1. x"));
+}
+
+#[test]
+fn text_after_a_flood_of_attributes_or_a_big_picture_is_still_read() {
+    for (name, text) in families() {
+        if name.contains("attribute") || name == "embedded picture" || name == "styles" {
+            let cleaned = clean(&format!("{text}</p><p>the end"), Format::Html, Rendering::Full);
+            assert!(name == "open attribute" || cleaned.text.ends_with("the end"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn deep_nesting_is_cut_only_where_it_is_absurd() {
+    let deep =
+        |levels: usize| format!("{}deep words{}", "<div>".repeat(levels), "</div>".repeat(levels));
+    let cleaned = clean(&deep(1_000), Format::Html, Rendering::Full);
+    assert_eq!((cleaned.text.as_str(), cleaned.stats.cut_bytes), ("deep words", 0));
+    assert!(clean(&deep(100_000), Format::Html, Rendering::Full).stats.cut_bytes > 0);
+}

@@ -1,0 +1,186 @@
+//! Properties that hold for whatever anybody writes.
+
+use heartbeat::clean::{Options, Rendering, clean_both, clean_text, estimate_tokens};
+use heartbeat::model::Format;
+use proptest::prelude::*;
+
+const PIECES: &[&str] = &[
+    "<div>",
+    "</div>",
+    "<p>",
+    "</p>",
+    "<b>",
+    "</b>",
+    "<i>",
+    "<a href=x>",
+    "</a>",
+    "<ul>",
+    "<ol>",
+    "<li>",
+    "</li>",
+    "</ul>",
+    "<table>",
+    "<tr>",
+    "<td colspan=3>",
+    "<th rowspan=9>",
+    "</table>",
+    "<pre>",
+    "</pre>",
+    "<code>",
+    "</code>",
+    "<br>",
+    "<hr>",
+    "<img src=a.png alt=pic>",
+    "<h2>",
+    "</h2>",
+    "<blockquote>",
+    "</blockquote>",
+    "<span style='color:red'>",
+    "</span>",
+    "<s>",
+    "</s>",
+    "<q>",
+    "</q>",
+    "<sup>",
+    "</sup>",
+    "word",
+    " ",
+    "\n",
+    "&nbsp;",
+    "&lt;",
+    "<",
+    ">",
+    "&",
+    "\"",
+    "'",
+    "`",
+    "|",
+    "[",
+    "](",
+    "\u{200b}",
+    "\u{202e}",
+    "\0",
+    "é",
+    "修",
+    "👍🏽",
+    "<!--",
+    "-->",
+    "<script>",
+    "</script>",
+    "<style>",
+    "</style>",
+    "<svg>",
+    "</svg>",
+    "<select>",
+    "<option>",
+    "<details>",
+    "<template>",
+    "</template>",
+    "<p style='mso-list:l0 level2 lfo1'>",
+    "<input type=checkbox>",
+    "style=\"display:none\"",
+    "<p style=\"",
+    "<textarea>",
+    "<plaintext>",
+    "<dd>",
+    "<frameset>",
+];
+
+/// Pieces that cannot swallow or recolour what comes after them.
+const TAME: &[&str] = &[
+    "<div>",
+    "</div>",
+    "<p>",
+    "</p>",
+    "<b>",
+    "</b>",
+    "<i>",
+    "<ul>",
+    "<li>",
+    "</ul>",
+    "<table>",
+    "<tr>",
+    "<td>",
+    "</table>",
+    "<pre>",
+    "</pre>",
+    "<code>",
+    "</code>",
+    "<br>",
+    "<h2>",
+    "</h2>",
+    "<blockquote>",
+    "<span style='color:red;font-size:20px'>",
+    "</span>",
+    "word",
+    " ",
+    "<dl>",
+    "<dd>",
+    "<q>",
+    "<s>",
+    "&amp;",
+];
+
+fn soup(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(pieces), 0..60).prop_map(|parts| parts.concat())
+}
+
+fn full(html: &str) -> String {
+    clean_text(html, Format::Html, &Options::default()).text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn nothing_panics_grows_or_keeps_what_nobody_sees(html in soup(PIECES), max in 0_usize..400) {
+        for format in [Format::Html, Format::Markdown, Format::TestSteps] {
+            let (one, other) = clean_both(&html, format);
+            for cleaned in [&one, &other] {
+                prop_assert!(cleaned.text.len() <= 2 * html.len() + 8192);
+                let unseen = cleaned.text.contains(['\u{200b}', '\u{202e}', '\0']);
+                prop_assert!(!unseen);
+            }
+            let options = Options { rendering: Rendering::Full, max_bytes: Some(max) };
+            let trimmed = clean_text(&html, format, &options);
+            prop_assert!(trimmed.text.len() <= max.max(120), "{}", trimmed.text);
+        }
+    }
+
+    #[test]
+    fn any_text_at_all_is_taken(html in any::<String>()) {
+        full(&html);
+        clean_text(&html, Format::Markdown, &Options::default());
+        clean_text(&html, Format::TestSteps, &Options::default());
+    }
+
+    #[test]
+    fn hidden_text_stays_hidden_wherever_it_stands(
+        before in soup(TAME),
+        after in soup(TAME),
+        how in prop::sample::select(&[
+            "style='display:none'", "style='visibility:hidden'", "hidden", "style='font-size:0'",
+            "style='opacity:0'", "style='color:transparent'", "style='DISPLAY: none !important'",
+            "style='position:absolute;left:-9999px'", "style='background:#fff;color:#fefefe'",
+        ][..]),
+        name in prop::sample::select(&["div", "span", "p", "b", "li"][..]),
+    ) {
+        let html = format!("{before}<{name} {how}>secret</{name}>{after}");
+        let cleaned = clean_text(&html, Format::Html, &Options::default());
+        prop_assert!(!cleaned.text.contains("secret"), "{html} -> {}", cleaned.text);
+        prop_assert!(cleaned.alarms.any(), "{html}");
+    }
+
+    #[test]
+    fn shown_text_is_kept_wherever_it_stands(before in soup(TAME), after in soup(TAME)) {
+        let html = format!("{before}evident{after}");
+        prop_assert!(full(&html).contains("evident"), "{html} -> {}", full(&html));
+    }
+
+    #[test]
+    fn text_without_markup_keeps_its_words(words in prop::collection::vec("[a-zA-Z0-9_.*#-]{1,12}", 0..40)) {
+        let text = words.join(" ");
+        prop_assert_eq!(full(&text), text.clone());
+        prop_assert_eq!(estimate_tokens(&text), (text.len() as u64).div_ceil(4));
+    }
+}
