@@ -1,5 +1,5 @@
 //! The simulator, proven by a client we did not write, and its own rules.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail by panicking")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::path::PathBuf;
 

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// A request as it came in.
 #[derive(Debug, Clone)]
@@ -30,23 +31,37 @@ pub struct Canned {
 
 impl Canned {
     pub async fn start(answer: Answer) -> Self {
+        Self::start_with(answer, None).await
+    }
+
+    /// The same, behind TLS.
+    pub async fn start_with(answer: Answer, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base_url = format!("http://{}/org", listener.local_addr().unwrap());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let base_url = format!("{scheme}://{}/org", listener.local_addr().unwrap());
         let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
         let most_at_once: Arc<Mutex<(u32, u32)>> = Arc::default();
         let (log, count) = (Arc::clone(&requests), Arc::clone(&most_at_once));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (answer, log, count) = (answer.clone(), log.clone(), count.clone());
-                tokio::spawn(serve(stream, answer, log, count));
+                match tls.clone() {
+                    None => drop(tokio::spawn(serve(stream, answer, log, count))),
+                    Some(tls) => drop(tokio::spawn(async move {
+                        // A client that does not trust us hangs up.
+                        if let Ok(stream) = tls.accept(stream).await {
+                            serve(stream, answer, log, count).await;
+                        }
+                    })),
+                }
             }
         });
         Self { base_url, requests, most_at_once }
     }
 }
 
-async fn serve(
-    mut stream: TcpStream,
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
     answer: Answer,
     log: Arc<Mutex<Vec<Request>>>,
     count: Arc<Mutex<(u32, u32)>>,
@@ -69,7 +84,10 @@ async fn serve(
     }
 }
 
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Request> {
+async fn read_request<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffer: &mut Vec<u8>,
+) -> Option<Request> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).into_owned();

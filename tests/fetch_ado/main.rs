@@ -10,4 +10,5 @@ mod options;
 mod reading;
 mod recordings;
 mod support;
+mod tls;
 mod writing;

@@ -23,10 +23,12 @@ fn examples() -> Vec<Value> {
 /// All work items anywhere in a body.
 fn items_in(value: &Value, found: &mut Vec<Value>) {
     match value {
-        Value::Object(object) if object.get("fields").is_some_and(Value::is_object) => {
-            if object.get("id").is_some_and(Value::is_i64) && object.contains_key("rev") {
-                found.push(value.clone());
-            }
+        Value::Object(object)
+            if object.get("fields").is_some_and(Value::is_object)
+                && object.get("id").is_some_and(Value::is_i64)
+                && object.contains_key("rev") =>
+        {
+            found.push(value.clone());
         }
         Value::Object(object) => object.values().for_each(|value| items_in(value, found)),
         Value::Array(list) => list.iter().for_each(|value| items_in(value, found)),

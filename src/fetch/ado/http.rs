@@ -95,6 +95,8 @@ pub(super) struct Transport {
     turn: Mutex<()>,
     requests: AtomicU64,
     agreed: RwLock<BTreeMap<String, String>>,
+    /// `ActivityId` of the last answer, for messages about what it held.
+    last_activity: RwLock<Option<String>>,
 }
 
 impl Transport {
@@ -122,6 +124,7 @@ impl Transport {
             turn: Mutex::new(()),
             requests: AtomicU64::new(0),
             agreed: RwLock::default(),
+            last_activity: RwLock::default(),
         })
     }
 
@@ -164,7 +167,11 @@ impl Transport {
     pub async fn send(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
         let result = self.send_patiently(call).await;
         match result {
-            Err(failure) if failure.class == FailureClass::Version && !call.resource.is_empty() => {
+            Err(failure)
+                if failure.class == FailureClass::Version
+                    && !call.resource.is_empty()
+                    && call.repeat == Repeat::Safe =>
+            {
                 self.negotiate().await?;
                 self.send_patiently(call).await
             }
@@ -215,6 +222,10 @@ impl Transport {
         if facts.status == 429 && facts.retry_after.is_none() {
             facts.retry_after = Some(UNSTATED_RETRY_AFTER);
         }
+        self.last_activity
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&facts.activity_id);
         self.note(&facts).await?;
         let body = self.read_body(&mut response, is_success(&facts)).await?;
         if is_success(&facts) {
@@ -327,11 +338,13 @@ impl Transport {
     ) -> Result<T, Failure> {
         wire::from_json(body).map_err(|error| {
             let start = String::from_utf8_lossy(&body[..body.len().min(120)]);
+            let activity = self.last_activity.read().unwrap_or_else(PoisonError::into_inner);
             let message = format!(
                 "{} answered with JSON that is not {what}: {error}; it begins {:?}. Is \
-                 source.base_url the tracker itself?",
+                 source.base_url the tracker itself? (ActivityId {})",
                 self.base_url,
-                super::failure::one_line(&start, 80)
+                super::failure::one_line(&start, 80),
+                activity.as_deref().unwrap_or("none")
             );
             Failure::new(FailureClass::Transient, message)
         })

@@ -4,11 +4,23 @@
 //! for big collections there is the revision stream. One request is on its way at a time, success
 //! is JSON with a 2xx that is not 203, and every failure has a class with its own action.
 //!
+//! What is honoured and where: addresses, versions and headers in `http`, `client` and `version`;
+//! the query language and its limits in `wiql`, `query` and `pages`; texts, identities and dates
+//! in `decode`; failures in `failure`; limits and "not before" in `http` and the notebook; writing
+//! in `write_back`; the revision stream in `reporting`.
+//!
+//! Items are read as they are now and not `asOf` the query: an edit in between is read early
+//! instead of late, and the cursor never passes the time of the query, so none is missed.
+//!
 //! Out of scope, with the reason: service hooks (they cannot reach a private machine, and lose
 //! events on probation, so polling has to exist anyway); NTLM and Kerberos (the HTTP client does
 //! not speak them; Server accepts personal access tokens); attachments and images (texts keep
 //! their links, the agent gets no tracker credential); TFS 2018 and older (no batch resource);
-//! hashing of links (a link moves neither revision nor date, and triage does not read links).
+//! hashing of links (a link moves neither revision nor date, and triage does not read links; the
+//! parent is read); checking the names of states (a misspelt one finds nothing, and the probe
+//! tells how many items were found); the recycle bin (what is gone is told as vanished); comments
+//! by their own resource when writing (a patch with a tested revision can be repeated, a comment
+//! cannot); `bypassRules` and `suppressNotifications` (they need rights nobody should give us).
 
 mod client;
 mod credential;
@@ -38,7 +50,7 @@ use super::{
     SourceMemory,
 };
 use crate::clock::Clock;
-use crate::config;
+use crate::config::{self, SourceMode};
 
 /// One project of one organisation or collection.
 #[derive(Clone)]
@@ -73,6 +85,11 @@ impl AdoSource {
     ) -> Result<Self, FetchError> {
         if config.project.trim().is_empty() {
             let message = "source.project is empty; name the project whose items are read";
+            return Err(FetchError::new(FailureClass::Config, message));
+        }
+        if config.mode == SourceMode::Reporting && !config.saved_query.is_empty() {
+            let message = "source.saved_query cannot be used with source.mode = \"reporting\"; \
+                           write its condition into source.where";
             return Err(FetchError::new(FailureClass::Config, message));
         }
         let notebook = Notebook::new(memory, &config.name);

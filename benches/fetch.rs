@@ -1,0 +1,201 @@
+//! Reading many changed items, beside a bare loop that only downloads the same pages.
+//!
+//! `cargo bench --bench fetch [-- ITEMS…]`. Simulator, client and loop are processes of their own,
+//! so that the peak memory of each is its own. Of several rounds the fastest counts, since other
+//! work on the machine can only make one slower.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark talks to a terminal, starts its own parts and fails by panicking"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use heartbeat::clock::Clock;
+use heartbeat::config::{self, Config, DEFAULT_TOML};
+use heartbeat::fetch::ado::{AdoSource, FixedCredential};
+use heartbeat::fetch::{FetchRequest, InMemory, Source};
+use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
+use serde_json::{Value, json};
+
+const ROUNDS: usize = 3;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    match arguments.first().map(String::as_str) {
+        Some("serve") => runtime().block_on(serve(arguments[1].parse().unwrap())),
+        Some("bare") => runtime().block_on(bare(arguments[1].clone())),
+        Some("client") => runtime().block_on(client(arguments[1].clone())),
+        _ => compare(&arguments),
+    }
+}
+
+/// Serves so many items until it is killed; the first line of output is the address.
+async fn serve(items: usize) {
+    let options = SimulatorOptions { items, ..SimulatorOptions::default() };
+    let simulator = Simulator::start(options).await.unwrap();
+    println!("{}", simulator.base_url());
+    std::future::pending::<()>().await;
+}
+
+fn source_config(base_url: String) -> config::Source {
+    let defaults: Config = toml::from_str(DEFAULT_TOML).unwrap();
+    config::Source {
+        base_url,
+        project: "Parcel".to_owned(),
+        where_clause: String::new(),
+        look_back: Duration::from_secs(90 * 86_400),
+        ..defaults.source
+    }
+}
+
+/// Our client: query, batches, decoding.
+async fn client(base_url: String) {
+    let config = source_config(base_url);
+    let credential = Arc::new(FixedCredential::new("none".to_owned().into(), "the benchmark"));
+    let memory = InMemory::shared();
+    let source = AdoSource::new(&config, credential, Clock::system(), memory).unwrap();
+    let start = Instant::now();
+    let request = FetchRequest { changed_since: None, also: vec![] };
+    let mut pages = source.open(request).await.unwrap();
+    let (mut items, mut text) = (0, 0);
+    while let Some(page) = pages.next().await.unwrap() {
+        items += page.items.len();
+        text += page.items.iter().flat_map(|i| &i.texts).map(|t| t.raw.len()).sum::<usize>();
+    }
+    report(start, items, text, pages.requests());
+}
+
+/// The least anybody could do: the same ids, the same batches, nothing read of the answers.
+async fn bare(base_url: String) {
+    let _already_installed = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder().no_proxy().gzip(true).build().unwrap();
+    let config = source_config(base_url.clone());
+    let basic = heartbeat_fields(&config);
+    let start = Instant::now();
+    let (mut items, mut bytes, mut requests, mut last) = (0, 0, 0_u64, 0);
+    loop {
+        let query = format!(
+            "SELECT [System.Id] FROM WorkItems WHERE [System.Id] > {last} ORDER BY [System.Id]"
+        );
+        let url = format!("{base_url}/Parcel/_apis/wit/wiql?$top=19999&api-version=7.1");
+        let request = http.post(url).basic_auth("", Some("none")).json(&json!({ "query": query }));
+        let rows: Value = request.send().await.unwrap().json().await.unwrap();
+        requests += 1;
+        let ids: Vec<i64> =
+            rows["workItems"].as_array().unwrap().iter().filter_map(|r| r["id"].as_i64()).collect();
+        for part in ids.chunks(usize::try_from(config.page_size).unwrap()) {
+            let body = json!({ "ids": part, "fields": basic, "errorPolicy": "omit" });
+            let url = format!("{base_url}/_apis/wit/workitemsbatch?api-version=7.1");
+            let request = http.post(url).basic_auth("", Some("none")).json(&body);
+            let mut answer = request.send().await.unwrap();
+            while let Some(chunk) = answer.chunk().await.unwrap() {
+                bytes += chunk.len();
+            }
+            requests += 1;
+        }
+        items += ids.len();
+        if ids.len() < 19_999 {
+            break;
+        }
+        last = ids.last().copied().unwrap();
+    }
+    report(start, items, bytes, requests);
+}
+
+/// The fields our client asks for.
+fn heartbeat_fields(config: &config::Source) -> Vec<String> {
+    let basic = [
+        "System.Id",
+        "System.Title",
+        "System.WorkItemType",
+        "System.State",
+        "System.ChangedDate",
+        "System.CreatedDate",
+        "System.TeamProject",
+        "System.AreaPath",
+        "System.IterationPath",
+        "System.AssignedTo",
+        "System.Tags",
+        "System.Parent",
+        "Microsoft.VSTS.Common.Priority",
+        "Microsoft.VSTS.Common.Severity",
+    ];
+    basic.iter().map(|&name| name.to_owned()).chain(config.text_fields.iter().cloned()).collect()
+}
+
+/// One line for the parent: time, peak memory and counts.
+fn report(start: Instant, items: usize, bytes: usize, requests: u64) {
+    let elapsed = start.elapsed().as_secs_f64();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    let peak = peak.unwrap_or_default() / 1024.0;
+    println!(
+        "{}",
+        json!({ "s": elapsed, "mib": peak, "items": items, "bytes": bytes, "requests": requests })
+    );
+}
+
+struct Server(Child, String);
+
+impl Server {
+    fn start(items: usize) -> Self {
+        let mut child =
+            this(&["serve", &items.to_string()]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
+        Self(child, address.trim().to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().expect("our own child");
+        self.0.wait().expect("our own child");
+    }
+}
+
+fn this(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(arguments);
+    command
+}
+
+/// The fastest of several rounds.
+fn best(kind: &str, server: &Server) -> Value {
+    let rounds = (0..ROUNDS).map(|_| {
+        let output = this(&[kind, &server.1]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    });
+    rounds.min_by(|a, b| a["s"].as_f64().partial_cmp(&b["s"].as_f64()).unwrap()).unwrap()
+}
+
+fn compare(arguments: &[String]) {
+    let sizes: Vec<usize> = arguments.iter().filter_map(|size| size.parse().ok()).collect();
+    let sizes = if sizes.is_empty() { vec![1_000, 5_000, 20_000, 50_000] } else { sizes };
+    println!("  items   bare s  client s  ratio   bare MiB  client MiB  requests  µs per item");
+    for size in sizes {
+        let server = Server::start(size);
+        let (bare, client) = (best("bare", &server), best("client", &server));
+        assert_eq!(bare["items"], size, "the loop reads everything");
+        assert_eq!(client["items"], size, "and so does the client");
+        let number = |value: &Value, key: &str| value[key].as_f64().unwrap();
+        let (bare_s, client_s) = (number(&bare, "s"), number(&client, "s"));
+        println!(
+            "{size:>7} {bare_s:>8.3} {client_s:>9.3} {:>6.2} {:>10.1} {:>11.1} {:>9} {:>12.1}",
+            client_s / bare_s,
+            number(&bare, "mib"),
+            number(&client, "mib"),
+            client["requests"],
+            client_s * 1e6 / number(&client, "items"),
+        );
+    }
+}
