@@ -173,3 +173,34 @@ fn faults_are_written_as_name_kind_and_times() {
     assert!("cough".parse::<ActiveFault>().unwrap_err().contains("html203"));
     assert!("hang*x".parse::<ActiveFault>().is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_mean_what_they_mean_to_the_service() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let url = format!("{}/Parcel/_apis/wit/wiql?api-version=7.1", simulator.base_url());
+    let client = client();
+    for (condition, expected) in [
+        ("[System.Tags] CONTAINS 'rates'", 5),
+        ("[System.AreaPath] UNDER 'Parcel\\Tracking'", 7),
+        ("[System.State] NOT IN ('Closed', 'active')", 10),
+        // AND binds closer than OR.
+        (
+            "[System.WorkItemType] = 'Feature' OR [System.WorkItemType] = 'Task' AND \
+             [System.State] = 'Closed'",
+            2,
+        ),
+        ("NOT ([Microsoft.VSTS.Common.Priority] <= 2)", 6),
+        ("[System.Title] = 'it''s'", 0),
+        ("[System.AssignedTo] = 'Mira Lindqvist'", 4),
+        ("[System.AssignedTo] = ''", 7),
+        ("[System.AssignedTo] <> 'Mira Lindqvist'", 20),
+        ("[System.Parent] = 4101", 4),
+        ("[System.ChangedDate] >= @today - 400 AND [System.ChangedDate] < '2999-01-01'", 24),
+    ] {
+        let query = format!("SELECT [System.Id] FROM WorkItems WHERE {condition}");
+        let request = client.post(&url).basic_auth("", Some("x")).json(&json!({ "query": query }));
+        let answer: Value = request.send().await.unwrap().json().await.unwrap();
+        let rows = answer["workItems"].as_array().map(Vec::len);
+        assert_eq!(rows, Some(expected), "{condition}: {answer}");
+    }
+}
