@@ -59,14 +59,14 @@ fn deep_reply(request: &Request) -> Reply {
     }
 }
 
-fn write_config(folder: &Path, simulator: &Simulator, claude: &Path) {
+fn write_config(folder: &Path, simulator: &Simulator, claude: &Path, auth: &str) {
     let repository = folder.join("repository");
     std::fs::create_dir_all(repository.join("src")).unwrap();
     std::fs::write(repository.join("src/total.rs"), "pub fn total() -> u64 { 0 }\n").unwrap();
     let config = format!(
         "[source]\nbase_url = {:?}\nproject = {PROJECT:?}\ntoken_env = \"TRACKER_TOKEN\"\n\
          [repository]\npath = {:?}\n\
-         [agent]\ncommand = [{:?}]\npass_env = [\"ANTHROPIC_BASE_URL\"]\nmax_retries = 0\n\
+         [agent]\ncommand = [{:?}]\npass_env = [\"ANTHROPIC_BASE_URL\"]\nmax_retries = 0\n{auth}\n\
          [limits]\nmax_load_per_core = 1000.0\nmin_free_memory = \"1 MiB\"\n\
          [timeouts]\ninit = \"60s\"\n",
         simulator.base_url(),
@@ -88,6 +88,7 @@ async fn once(folder: &Path, api: &MessagesApi) -> (Option<i32>, Value, String) 
         .env("HOME", folder)
         .env("TRACKER_TOKEN", "of-the-tracker")
         .env("ANTHROPIC_API_KEY", "sk-ant-of-the-agent")
+        .env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-of-the-agent")
         .env("ANTHROPIC_BASE_URL", api.url())
         .stdin(Stdio::null())
         .output()
@@ -107,7 +108,7 @@ async fn a_whole_run_on_the_real_agent() {
         ..SimulatorOptions::default()
     };
     let simulator = Simulator::start(options).await.unwrap();
-    write_config(folder.path(), &simulator, &claude);
+    write_config(folder.path(), &simulator, &claude, "");
     let triages = std::sync::Arc::new(AtomicUsize::new(0));
     let counted = std::sync::Arc::clone(&triages);
     let api = MessagesApi::start(move |request| match is_triage(request) {
@@ -147,6 +148,45 @@ async fn a_whole_run_on_the_real_agent() {
     assert_eq!(code, Some(0), "{report:#}\n{stderr}");
     assert_eq!(api.requests().len(), before);
     simulator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reached_plan_limit_suspends_the_work_without_costing_attempts() {
+    let Some(claude) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let login = "auth = \"login\"\ncredential_env = \"CLAUDE_CODE_OAUTH_TOKEN\"";
+    write_config(folder.path(), &simulator, &claude, login);
+    let api = MessagesApi::start(|_| Reply::Status {
+        status: 429,
+        message: "limit",
+        headers: [
+            ("anthropic-ratelimit-unified-status", "rejected"),
+            ("anthropic-ratelimit-unified-reset", "1999999999"),
+            ("retry-after", "7200"),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .to_vec(),
+    });
+    let (_, report, stderr) = once(folder.path(), &api).await;
+    assert_eq!(attempts(&report), [0], "{report:#}\n{stderr}");
+    assert_eq!(api.requests().len(), 1);
+
+    let (code, report, stderr) = once(folder.path(), &api).await;
+    assert_eq!(code, Some(75), "{report:#}\n{stderr}");
+    assert_eq!(attempts(&report), [0], "no item pays for it");
+    assert_eq!(report["summary"]["sessions"], 0);
+    assert_eq!(api.requests().len(), 1, "nothing is asked before the reset");
+    simulator.stop().await;
+}
+
+/// The different numbers of attempts that open items have used.
+fn attempts(report: &Value) -> Vec<u64> {
+    let open = report["open"].as_array().unwrap();
+    let mut attempts: Vec<u64> = open.iter().filter_map(|item| item["attempts"].as_u64()).collect();
+    attempts.sort_unstable();
+    attempts.dedup();
+    attempts
 }
 
 /// Processes that have the API's address in their environment.

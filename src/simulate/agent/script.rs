@@ -111,8 +111,14 @@ fn hard_words(text: &str) -> Vec<&'static str> {
     HARD_WORDS.into_iter().filter(|word| text.contains(word)).collect()
 }
 
+/// As many whole words as fit.
 fn short(text: &str) -> String {
-    text.chars().take(80).collect()
+    const MOST: usize = 72;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(MOST).collect();
+    format!("{}\u{2026}", cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words))
 }
 
 /// The first files of the given context, with what they hold if they are there.

@@ -159,7 +159,7 @@ impl Arguments {
 
     fn bounds(&mut self, max_turns: u32, max_cost: Usd) {
         self.add(["--max-turns", &max_turns.to_string()]);
-        self.add(["--max-budget-usd", &format!("{:.2}", max_cost.dollars().max(0.01))]);
+        self.add(["--max-budget-usd", &max_cost.dollars().to_string()]);
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
             --no-session-persistence --permission-mode dontAsk --permission-prompts none \
             --session-id 0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001 --model sonnet \
             --fallback-model haiku --tools Read --include-partial-messages --max-turns 12 \
-            --max-budget-usd 0.50 --system-prompt-file /scratch/s1/system-prompt.md \
+            --max-budget-usd 0.5 --system-prompt-file /scratch/s1/system-prompt.md \
             --json-schema {\"type\":\"object\"}";
         assert_eq!(words(&config(), Stage::Deep), expected);
     }
