@@ -14,7 +14,7 @@ use super::keeper::protocol::{FromKeeper, Order, OwnReason, StartFailure, StartS
 use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
 use super::supervisor::{SupervisorSettings, cancelled};
-use super::{Ledger, SessionSpec, children, orphans};
+use super::{Ledger, SessionSpec, children, orphans, process};
 use crate::event::{Event, Sink};
 use crate::model::FailureKind;
 use jiff::Timestamp;
@@ -135,6 +135,7 @@ impl<'a> Live<'a> {
     ) -> Finished {
         self.input(Input::RowCommitted);
         self.pending.clear();
+        self.init_at = Some(Instant::now() + self.spec.limits.init);
         keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
         let mut timers = Timers::new(self.spec.limits.liveness, self.settings);
         let mut known = StopState::default();
@@ -352,11 +353,12 @@ impl<'a> Live<'a> {
     }
 
     fn on_check(&mut self, keeper: &Keeper) {
-        let Some(sample) = self.pulse.measure() else { return };
-        if sample.keeper_stopped {
+        // Also before the agent's start is reported: it may be the agent that stopped its keeper.
+        if process::stat(keeper.identity.pid).is_some_and(|stat| stat.is_stopped()) {
             keeper.process.wake();
             self.input(Input::Kill(Cause::KeeperLost));
         }
+        let Some(sample) = self.pulse.measure() else { return };
         if !matches!(self.state, State::Starting | State::Running | State::Draining) {
             return;
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::keeper::launch::owner_is_alive;
+use super::keeper::launch::{open_keeper, owner_is_alive};
 use super::keeper::system::Pidfd;
 use super::{
     Ledger, LedgerError, LedgerRow, SessionEnd, children, keeper, mark, process, supervisor,
@@ -79,8 +79,12 @@ pub async fn resolve(
     Ok(resolved)
 }
 
+fn is_alive(row: &LedgerRow) -> bool {
+    open_keeper(&row.keeper, row.session).is_some()
+}
+
 fn is_supervised_elsewhere(row: &LedgerRow) -> bool {
-    process::is_same(&row.keeper) && owner_is_alive(row.keeper.pid)
+    is_alive(row) && owner_is_alive(row.keeper.pid)
 }
 
 /// Ends the trees of these rows, all at once; what was done for each.
@@ -107,7 +111,7 @@ async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
 
 /// A keeper that is verifiably ours sweeps by itself: wakes it, should somebody have stopped it.
 fn ask_keeper(row: &LedgerRow) {
-    if let Some(pidfd) = process::open_verified(&row.keeper) {
+    if let Some(pidfd) = open_keeper(&row.keeper, row.session) {
         // Its heartbeat is gone, so it has already begun; the signals only make sure of it.
         pidfd.signal(Signal::SIGTERM).ok();
         pidfd.signal(Signal::SIGCONT).ok();
@@ -117,9 +121,9 @@ fn ask_keeper(row: &LedgerRow) {
 async fn await_keeper(row: &LedgerRow, until: Instant) {
     // Half of the time is for the keepers, so that the scans get their share.
     let half = Instant::now() + until.saturating_duration_since(Instant::now()) / 2;
-    while process::is_same(&row.keeper) {
+    while is_alive(row) {
         if Instant::now() >= half {
-            if let Some(pidfd) = process::open_verified(&row.keeper) {
+            if let Some(pidfd) = open_keeper(&row.keeper, row.session) {
                 pidfd.signal(Signal::SIGKILL).ok();
             }
             return;
@@ -136,7 +140,7 @@ async fn conclude(
     resolved: &mut Resolved,
 ) -> Result<(), LedgerError> {
     let session = row.session;
-    if ended.left > 0 || process::is_same(&row.keeper) {
+    if ended.left > 0 || is_alive(&row) {
         let detail = format!("{} processes of an earlier life", ended.left.max(1));
         events.emit(Event::Unkillable { session, detail });
         resolved.stuck.push(session);
@@ -279,5 +283,5 @@ impl MarkedScan {
 ///
 /// For another process than the one that supervises it, such as `heartbeat kill`.
 pub fn request_end(row: &LedgerRow) -> bool {
-    process::open_verified(&row.keeper).is_some_and(|pidfd| pidfd.signal(Signal::SIGTERM).is_ok())
+    open_keeper(&row.keeper, row.session).is_some_and(|pidfd| pidfd.signal(Signal::SIGTERM).is_ok())
 }

@@ -28,8 +28,6 @@ pub struct TreeSample {
     pub cpu_tools: Duration,
     /// Resident memory, shared pages counted for each.
     pub rss_kib: u64,
-    /// Somebody stopped the keeper.
-    pub keeper_stopped: bool,
 }
 
 /// Watches one tree.
@@ -70,7 +68,6 @@ impl TreeWatch {
             processes: number(counted().count()),
             stopped: number(counted().filter(|stat| stat.is_stopped()).count()),
             rss_kib: counted().map(|stat| stat.resident_pages).sum::<u64>() * page_size() / 1024,
-            keeper_stopped: process::stat(self.keeper).is_some_and(|stat| stat.is_stopped()),
             ..TreeSample::default()
         }
     }

@@ -13,6 +13,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::protocol::{Frames, FromKeeper, encode};
+use super::system::Pidfd;
 use super::{ARGUMENT, protocol::ToKeeper};
 use crate::config::Containment;
 use crate::model::SessionId;
@@ -184,6 +185,17 @@ fn start(
         // The end of the socket ends it with its whole tree; a plain kill would orphan the tree.
         .kill_on_drop(false);
     children::start_registered(&mut command)
+}
+
+/// Opens a handle on the keeper of a session; none if it is gone, whoever has its number now.
+///
+/// Beside the identity its command line must name the session: on kernels without exact process
+/// handles a number and a start time can come together twice within one tick of the clock.
+pub fn open_keeper(identity: &ProcessIdentity, session: SessionId) -> Option<Pidfd> {
+    let pidfd = process::open_verified(identity)?;
+    let line = process::command_line(identity.pid);
+    let at = line.iter().position(|part| part == ARGUMENT)?;
+    (line.get(at + 1)? == &session.to_string()).then_some(pidfd)
 }
 
 /// Is the heartbeat that started this keeper still alive?

@@ -101,7 +101,8 @@ fn wait_for_go(control: &mut Channel, signals: &Signals) -> Option<Order> {
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
         ];
         poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)).ok();
-        for message in control.receive::<ToKeeper>() {
+        // One at a time: what comes after the word belongs to the life that begins with it.
+        while let Some(message) = control.receive_one::<ToKeeper>() {
             match message {
                 ToKeeper::Go(order) => return Some(*order),
                 ToKeeper::Stop | ToKeeper::Kill => return None,

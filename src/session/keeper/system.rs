@@ -39,9 +39,11 @@ impl Pidfd {
 
     /// The inode, unique for a boot where the kernel has the pidfs (6.9 and later).
     pub fn inode(&self) -> Option<u64> {
+        const PIDFS: i64 = 0x5049_4446;
+        // Before the pidfs all pidfds share one anonymous inode, which says nothing.
+        let kind = nix::sys::statfs::fstatfs(&self.0).ok()?.filesystem_type().0;
         let stat = nix::sys::stat::fstat(&self.0).ok()?;
-        // Before the pidfs all pidfds share one anonymous inode on device 0:1x of mode 0.
-        (stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_ino > 1).then_some(stat.st_ino)
+        (i64::try_from(kind) == Ok(PIDFS)).then_some(stat.st_ino)
     }
 }
 

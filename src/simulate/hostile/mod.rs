@@ -78,6 +78,9 @@ pub enum Misbehaviour {
     ClosesOutput,
     /// Forks and leaves with 0 at once.
     ForksAndExits,
+    /// Starts searching children in sessions of their own, gives its result after a while, and
+    /// leaves them behind.
+    Searchers,
     /// Uses more memory than it should.
     MemoryHog,
     /// A bit of everything, by the seed.
@@ -186,6 +189,13 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
         }
         Misbehaviour::ExitsLeavingChildren => {
             shapes::mix(args.seed, 31, canary);
+            words::result();
+            return ExitCode::SUCCESS;
+        }
+        Misbehaviour::Searchers => {
+            grow(Shape::Searcher, args.count);
+            words::content();
+            std::thread::sleep(Duration::from_millis(300));
             words::result();
             return ExitCode::SUCCESS;
         }

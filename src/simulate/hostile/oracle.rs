@@ -60,6 +60,18 @@ impl Oracle {
         true
     }
 
+    /// As [`Oracle::wait_for_silence`], looking again as fast as it can: for measurements.
+    pub fn wait_closely(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while !self.is_silent() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        true
+    }
+
     /// How many processes hold the canary, from the table of open files. At least one if it is not
     /// silent, even where the table cannot be read.
     pub fn survivors(&mut self) -> u32 {

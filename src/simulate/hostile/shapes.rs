@@ -55,6 +55,8 @@ pub enum Shape {
     Hopper,
     /// Computes.
     Busy,
+    /// Walks folders over and over, in a session of its own.
+    Searcher,
 }
 
 const MIXED: [Shape; 10] = [
@@ -151,6 +153,7 @@ impl Shape {
             Self::Respawner => respawn(canary),
             Self::Hopper => return hop(canary),
             Self::Busy => spin(),
+            Self::Searcher => search(),
         }
         sleep();
     }
@@ -165,6 +168,14 @@ fn sleep() -> ! {
 fn spin() -> ! {
     loop {
         std::hint::spin_loop();
+    }
+}
+
+fn search() -> ! {
+    setsid().ok();
+    loop {
+        let names = std::fs::read_dir("/usr/lib").map_or(0, Iterator::count);
+        std::thread::sleep(Duration::from_millis(u64::from(names == 0) + 5));
     }
 }
 
