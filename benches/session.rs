@@ -15,7 +15,6 @@ use heartbeat::session::keeper::protocol::{FromKeeper, Order, ToKeeper};
 use heartbeat::session::{StopHandle, StopReason, mark, process};
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
-use heartbeat::simulate::hostile::words::HostileAgent;
 use heartbeat::simulate::rig::Rig;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -39,7 +38,7 @@ fn main() {
     runtime.block_on(async {
         sweeps(number("HEARTBEAT_BENCH_ROUNDS", 40)).await;
         spawns(number("HEARTBEAT_BENCH_ROUNDS", 40)).await;
-        supervision(number("HEARTBEAT_BENCH_SECONDS", 20)).await;
+        Box::pin(supervision(number("HEARTBEAT_BENCH_SECONDS", 20))).await;
     });
 }
 
@@ -214,6 +213,7 @@ fn sweep_by_bazel_loop() -> Duration {
     elapsed
 }
 
+#[expect(clippy::zombie_processes, reason = "every child is waited for by its number")]
 /// A subreaper that kills its children one after the other with a pause, as a known build tool does.
 fn bazel_style(canary: &str) {
     nix::sys::prctl::set_child_subreaper(true).unwrap();

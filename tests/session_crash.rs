@@ -3,6 +3,7 @@
 //! The test binary starts itself again as the heartbeat to be killed (the test `driver`). Short by
 //! default; `HEARTBEAT_FULL_TESTS=1` runs the long form.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::print_stdout, reason = "figures are for people")]
 #![expect(clippy::disallowed_methods, reason = "the test starts and reads what it tests")]
 
 use std::collections::HashSet;

@@ -1,6 +1,7 @@
 //! The incident, replayed: sixteen new items, agents that each start 23 searching children in
 //! sessions of their own, five ticks, and heartbeat killed three times in between.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::panic, clippy::print_stdout, reason = "a test fails and reports this way")]
 #![expect(clippy::disallowed_methods, reason = "the test starts and reads what it tests")]
 
 use std::path::{Path, PathBuf};

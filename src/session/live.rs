@@ -4,16 +4,17 @@
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::Instant;
 
 use super::agent::{AgentResult, Decoder, Exit};
 use super::beat::Pulse;
 use super::conversation::{Conversation, Notice, Tail};
 use super::keeper::launch::Keeper;
-use super::keeper::protocol::{FromKeeper, Order, OwnReason, StartFailure, StartStep, ToKeeper};
+use super::keeper::protocol::{FromKeeper, Order, OwnReason, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
 use super::supervisor::{SupervisorSettings, cancelled};
+use super::timers::Timers;
 use super::{Ledger, SessionSpec, children, orphans, process};
 use crate::event::{Event, Sink};
 use crate::model::FailureKind;
@@ -269,8 +270,8 @@ impl<'a> Live<'a> {
             Some(FromKeeper::Ready { .. }) => {}
             Some(FromKeeper::Started { pid }) => self.on_started(pid, keeper, timers).await,
             Some(FromKeeper::NotStarted(failure)) => {
-                self.stderr.push(describe(failure).as_bytes());
-                self.input(Input::NotStarted(kind_of(failure)));
+                self.stderr.push(failure.to_string().as_bytes());
+                self.input(Input::NotStarted(failure.kind()));
             }
             Some(FromKeeper::Exited(ending)) => {
                 self.exit = Some(ending.into());
@@ -459,45 +460,4 @@ async fn read_rest(
             _ => return,
         }
     }
-}
-
-struct Timers {
-    check: Interval,
-    liveness: Interval,
-    beat: Interval,
-}
-
-impl Timers {
-    fn new(liveness: Duration, settings: &SupervisorSettings) -> Self {
-        let every = |period: Duration| {
-            let period = period.max(Duration::from_millis(5));
-            let mut interval = tokio::time::interval_at(Instant::now() + period, period);
-            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            interval
-        };
-        Self {
-            check: every(settings.check_every),
-            liveness: every(liveness),
-            beat: every(settings.lease / 6),
-        }
-    }
-
-    /// Signs of life count from the spawn.
-    fn restart(&mut self) {
-        self.liveness.reset();
-        self.check.reset();
-    }
-}
-
-fn kind_of(failure: StartFailure) -> FailureKind {
-    match (failure.step, failure.errno) {
-        (StartStep::Program, libc::ENOENT | libc::ENOTDIR) => FailureKind::NotFound,
-        (StartStep::Program, libc::EACCES | libc::EPERM) => FailureKind::NotExecutable,
-        _ => FailureKind::ExecFailed,
-    }
-}
-
-fn describe(failure: StartFailure) -> String {
-    let error = std::io::Error::from_raw_os_error(failure.errno);
-    format!("{:?}: {error}", failure.step)
 }

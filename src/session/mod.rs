@@ -27,6 +27,7 @@ pub mod process;
 mod spec;
 pub mod stop;
 mod supervisor;
+mod timers;
 pub mod tree;
 
 pub use children::become_outer_reaper;

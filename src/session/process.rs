@@ -27,6 +27,8 @@ pub struct Stat {
     pub start_time: u64,
     /// Resident pages.
     pub resident_pages: u64,
+    /// Threads.
+    pub threads: u64,
 }
 
 impl Stat {
@@ -62,6 +64,7 @@ pub fn parse_stat(line: &[u8]) -> Option<Stat> {
         waited_ticks: number(13)? + number(14)?,
         start_time: number(19)?,
         resident_pages: number(21)?,
+        threads: number(17)?,
     })
 }
 
@@ -118,9 +121,7 @@ pub fn children(pid: u32) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for thread in numbers_in(Path::new(&tasks)) {
         match fs::read_to_string(format!("{tasks}/{thread}/children")) {
-            Ok(list) => {
-                found.extend(list.split_ascii_whitespace().filter_map(|n| n.parse::<u32>().ok()));
-            }
+            Ok(list) => found.extend(parse_list(&list)),
             // The thread ended meanwhile; the process itself decides whether the list exists.
             Err(_) if stat(pid).is_none() => return Some(found),
             Err(_) if !Path::new("/proc/thread-self/children").exists() => {
@@ -141,14 +142,36 @@ fn numbers_in(folder: &Path) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// Direct children of this process, which must have one thread.
+pub fn own_children() -> Vec<u32> {
+    match fs::read_to_string("/proc/thread-self/children") {
+        Ok(list) => parse_list(&list),
+        Err(_) => children(std::process::id()).unwrap_or_default(),
+    }
+}
+
+fn parse_list(list: &str) -> Vec<u32> {
+    list.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+/// Children of a process whose number of threads is known: saves a look into its folder.
+fn children_of(stat: &Stat) -> Vec<u32> {
+    if stat.threads == 1
+        && let Ok(list) = fs::read_to_string(format!("/proc/{0}/task/{0}/children", stat.pid))
+    {
+        return parse_list(&list);
+    }
+    children(stat.pid).unwrap_or_default()
+}
+
 /// Everything below a process, itself excluded, dead ones included.
 pub fn descendants(root: u32) -> Vec<Stat> {
     let mut found = Vec::new();
-    let mut pending = children(root).unwrap_or_default();
+    let mut pending = stat(root).map_or_else(Vec::new, |stat| children_of(&stat));
     while let Some(pid) = pending.pop() {
         let Some(stat) = stat(pid) else { continue };
+        pending.extend(children_of(&stat));
         found.push(stat);
-        pending.extend(children(pid).unwrap_or_default());
     }
     found
 }

@@ -121,7 +121,7 @@ impl Supervisor {
         }
         let order = self.order(&spec);
         let live = Live::new(&spec, agent.decoder(), &*self.events, &*self.ledger, &self.settings);
-        let finished = live.run(&mut keeper, order, stop).await;
+        let finished = Box::pin(live.run(&mut keeper, order, stop)).await;
         self.conclude(&spec, agent, keeper, finished).await
     }
 

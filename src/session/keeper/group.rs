@@ -1,23 +1,33 @@
 //! A control group of our own for one session, where the machine hands one out.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use nix::sys::wait::waitpid;
+
 use super::protocol::Order;
+use super::system::{self, Birthplace};
 use crate::session::containment::delegated_group;
 
 /// The group of one session; removed when it is dropped empty.
 #[derive(Debug)]
-pub struct Group(PathBuf);
+pub struct Group(PathBuf, File);
 
 impl Group {
     /// Creates one below the group that was delegated to us; none if there is none.
     pub fn create(session: &str) -> Option<Self> {
         let path = delegated_group()?.join(format!("heartbeat-{session}"));
         fs::create_dir(&path).ok()?;
-        let group = Self(path);
-        // A group that cannot be killed as a whole is of no use for us.
-        group.0.join("cgroup.kill").exists().then_some(group)
+        let folder = File::open(&path).ok()?;
+        let group = Self(path, folder);
+        // A group that cannot be killed as a whole, or be born in, is of no use for us.
+        (group.0.join("cgroup.kill").exists() && group.is_birthplace()).then_some(group)
+    }
+
+    fn is_birthplace(&self) -> bool {
+        let place = Birthplace { group: Some(&self.1), ..Birthplace::default() };
+        let born = system::fork_into_place(place, || 0);
+        born.is_ok_and(|child| waitpid(child, None).is_ok())
     }
 
     /// Its folder.
@@ -25,9 +35,15 @@ impl Group {
         &self.0
     }
 
-    /// The file that a process joins it by.
-    pub fn procs(&self) -> PathBuf {
-        self.0.join("cgroup.procs")
+    /// Its folder, open: the place in which a process can be born.
+    pub fn folder(&self) -> &File {
+        &self.1
+    }
+
+    /// Its members.
+    pub fn population(&self) -> u32 {
+        let members = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        u32::try_from(members.lines().count()).unwrap_or(u32::MAX)
     }
 
     /// Sets the bounds, as far as the controllers are there.

@@ -117,7 +117,7 @@ async fn next<M: DeserializeOwned>(half: &mut OwnedReadHalf, frames: &mut Frames
         if let Some(message) = frames.take().ok()? {
             return Some(message);
         }
-        let mut chunk = [0; 4096];
+        let mut chunk = [0; 512];
         match half.read(&mut chunk).await {
             Ok(0) | Err(_) => return None,
             Ok(read) => frames.push(&chunk[..read]),

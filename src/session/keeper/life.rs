@@ -15,6 +15,7 @@ use super::protocol::{Ending, FromKeeper, Order, OwnReason, StartFailure, ToKeep
 use super::signals::Signals;
 use super::start;
 use super::sweep::{Swept, describe_left, sweep};
+use super::system::Birthplace;
 
 /// After this long something counts as unkillable; the keeper goes on trying.
 const SWEEP_WITHIN: Duration = Duration::from_secs(10);
@@ -76,11 +77,12 @@ impl Life {
     }
 
     fn start(&mut self, order: &Order) -> Result<u32, StartFailure> {
-        let procs = self.group.as_ref().map(Group::procs);
+        let group = self.group.as_ref().map(Group::folder);
         match &mut self.tree {
             Tree::Namespace(namespace) => namespace.start(order),
             Tree::Direct(leader) => {
-                let pid = start::start(order, procs.as_deref())?;
+                let place = Birthplace { group, ..Birthplace::default() };
+                let pid = start::start(order, place)?;
                 *leader = Some(pid);
                 Ok(u32::try_from(pid.as_raw()).unwrap_or_default())
             }
@@ -230,9 +232,11 @@ impl Life {
     }
 
     fn sweep_once(&mut self) -> Swept {
-        let population = match &self.tree {
-            Tree::Namespace(namespace) => Some(namespace.population()),
-            Tree::Direct(_) => None,
+        let population = match (&self.tree, &self.group) {
+            // The namespace's init is a member too.
+            (Tree::Namespace(_), Some(group)) => Some(group.population().saturating_sub(1)),
+            (Tree::Namespace(namespace), None) => Some(namespace.population()),
+            (Tree::Direct(_), _) => None,
         };
         if let Some(group) = &self.group {
             group.kill();

@@ -83,7 +83,7 @@ fn run(session: &str, containment: &str) -> Option<ExitCode> {
 }
 
 fn create_namespace(group: Option<&Group>) -> Option<Namespace> {
-    Namespace::create(group.map(|group| group.path().to_owned()))
+    Namespace::create(group.map(Group::folder))
 }
 
 #[cfg(target_os = "linux")]

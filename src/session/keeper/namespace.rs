@@ -6,9 +6,8 @@
 //! the end of its socket. Processes inside can neither see nor signal the keeper.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
@@ -24,7 +23,8 @@ use super::channel::Channel;
 use super::life::ending_of;
 use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
 use super::signals::Signals;
-use super::{start, system};
+use super::start;
+use super::system::{self, Birthplace};
 use crate::session::process;
 
 /// How long the init may take to come up.
@@ -35,33 +35,39 @@ const INIT_WITHIN: Duration = Duration::from_secs(5);
 pub struct Namespace {
     init: Pid,
     channel: Channel,
+    /// The mounts of the namespace, held so that taking them down (slow in the kernel) happens
+    /// after the certificate and not before it.
+    _mounts: Option<File>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Up;
 
 impl Namespace {
-    /// Creates one; none if the machine does not allow it. The init joins `group`, if there is one.
-    pub fn create(group: Option<PathBuf>) -> Option<Self> {
+    /// Creates one; none if the machine does not allow it. It begins in `group`, if there is one.
+    pub fn create(group: Option<&File>) -> Option<Self> {
         let root_first = if getuid().is_root() { &[false, true][..] } else { &[true][..] };
-        root_first.iter().find_map(|own_users| Self::attempt(*own_users, group.clone()))
+        root_first.iter().find_map(|new_users| {
+            Self::attempt(Birthplace { new_processes: true, new_users: *new_users, group })
+        })
     }
 
-    fn attempt(own_users: bool, group: Option<PathBuf>) -> Option<Self> {
+    fn attempt(place: Birthplace<'_>) -> Option<Self> {
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC).ok()?;
         let (users, groups) = (getuid().as_raw(), getgid().as_raw());
-        let init = system::fork_into_namespace(own_users, || {
+        let init = system::fork_into_place(place, || {
             let Ok(ours) = nix::unistd::dup(&theirs) else { return 1 };
             close_ours(&ours);
             let Ok(channel) = Channel::new(ours) else { return 1 };
-            let prepared = (!own_users || map_users(users, groups)) && prepare();
-            if prepared { Init { channel, group }.run() } else { 1 }
+            let prepared = (!place.new_users || map_users(users, groups)) && prepare();
+            if prepared { Init { channel }.run() } else { 1 }
         })
         .ok()?;
         drop(theirs);
-        let mut namespace = Self { init, channel: Channel::new(ours).ok()? };
+        let mut namespace = Self { init, channel: Channel::new(ours).ok()?, _mounts: None };
         if namespace.is_up() {
+            namespace._mounts = File::open(format!("/proc/{init}/ns/mnt")).ok();
             return Some(namespace);
         }
         kill(init, Signal::SIGKILL).ok();
@@ -180,7 +186,6 @@ fn wait_readable(channel: &Channel, within: Duration) {
 /// The first process of the namespace.
 struct Init {
     channel: Channel,
-    group: Option<PathBuf>,
 }
 
 impl Init {
@@ -211,8 +216,7 @@ impl Init {
     }
 
     fn start(&mut self, order: &Order) -> Option<Pid> {
-        let procs = self.group.as_ref().map(|group| group.join("cgroup.procs"));
-        let started = start::start(order, procs.as_deref());
+        let started = start::start(order, Birthplace::default());
         start::let_go_of_standard_streams();
         match started {
             Ok(pid) => {

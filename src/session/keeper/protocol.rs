@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::model::FailureKind;
 use crate::session::containment::Tier;
 use crate::session::{ProcessIdentity, agent::Exit};
 
@@ -131,6 +132,23 @@ pub struct StartFailure {
     pub errno: i32,
 }
 
+impl StartFailure {
+    /// As the detail of an outcome.
+    pub fn kind(self) -> FailureKind {
+        match (self.step, self.errno) {
+            (StartStep::Program, libc::ENOENT | libc::ENOTDIR) => FailureKind::NotFound,
+            (StartStep::Program, libc::EACCES | libc::EPERM) => FailureKind::NotExecutable,
+            _ => FailureKind::ExecFailed,
+        }
+    }
+}
+
+impl std::fmt::Display for StartFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}: {}", self.step, io::Error::from_raw_os_error(self.errno))
+    }
+}
+
 /// The steps of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartStep {
@@ -140,8 +158,6 @@ pub enum StartStep {
     Fork,
     /// Entering the working folder.
     Folder,
-    /// Joining the control group.
-    Group,
     /// Executing the program.
     Program,
 }

@@ -5,26 +5,25 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 
 use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid};
 
 use super::protocol::{Order, StartFailure, StartStep};
-use super::system;
+use super::system::{self, Birthplace};
 
 /// Starts the agent as a direct child of this process and waits until its program runs.
 ///
-/// `group` is the `cgroup.procs` file it joins first. The child reports a failure through a pipe
+/// It is born in `place`. The child reports a failure through a pipe
 /// that the kernel closes when the program is executed: an empty pipe means success.
-pub fn start(order: &Order, group: Option<&Path>) -> Result<Pid, StartFailure> {
+pub fn start(order: &Order, place: Birthplace<'_>) -> Result<Pid, StartFailure> {
     let failed = |step, errno: nix::Error| StartFailure { step, errno: errno as i32 };
     let (read_end, write_end) =
         nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(StartStep::Fork, errno))?;
     let parent = getpid();
-    let child = system::fork_into(|| {
-        let failure = become_agent(order, group, parent);
+    let child = system::fork_into_place(place, || {
+        let failure = become_agent(order, parent);
         let report = serde_json::to_vec(&failure).unwrap_or_default();
         // If the parent is gone there is nobody to tell.
         File::from(write_end.try_clone().unwrap_or_else(|_| system::leave(127)))
@@ -50,17 +49,12 @@ pub fn start(order: &Order, group: Option<&Path>) -> Result<Pid, StartFailure> {
 }
 
 /// Runs in the child; returns only if something failed.
-fn become_agent(order: &Order, group: Option<&Path>, parent: Pid) -> StartFailure {
+fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     let failed = |step, errno: i32| StartFailure { step, errno };
     // A session of its own: signals from a terminal reach the agent only through its keeper.
     nix::unistd::setsid().ok();
     if let Err(errno) = tie_to(parent) {
         return failed(StartStep::Fork, errno as i32);
-    }
-    if let Some(group) = group
-        && let Err(error) = std::fs::write(group, "0")
-    {
-        return failed(StartStep::Group, error.raw_os_error().unwrap_or_default());
     }
     let input = match File::open(&order.stdin) {
         Ok(input) => input,

@@ -39,7 +39,7 @@ pub fn sweep(leader: Option<Pid>, signals: &Signals, within: Duration) -> Swept 
         killpg(leader, Signal::SIGKILL).ok();
     }
     loop {
-        for child in process::children(own_pid()).unwrap_or_default() {
+        for child in process::own_children() {
             if let Ok(number) = i32::try_from(child) {
                 kill(Pid::from_raw(number), Signal::SIGKILL).ok();
             }

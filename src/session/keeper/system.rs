@@ -39,11 +39,11 @@ impl Pidfd {
 
     /// The inode, unique for a boot where the kernel has the pidfs (6.9 and later).
     pub fn inode(&self) -> Option<u64> {
-        const PIDFS: i64 = 0x5049_4446;
+        const PIDFS: nix::sys::statfs::FsType = nix::sys::statfs::FsType(0x5049_4446);
         // Before the pidfs all pidfds share one anonymous inode, which says nothing.
-        let kind = nix::sys::statfs::fstatfs(&self.0).ok()?.filesystem_type().0;
+        let kind = nix::sys::statfs::fstatfs(&self.0).ok()?.filesystem_type();
         let stat = nix::sys::stat::fstat(&self.0).ok()?;
-        (i64::try_from(kind) == Ok(PIDFS)).then_some(stat.st_ino)
+        (kind == PIDFS).then_some(stat.st_ino)
     }
 }
 
@@ -158,15 +158,40 @@ pub fn take_standard_input() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// As [`fork_into`], with the child as the first process of a new PID namespace.
-///
-/// With `own_users` a user namespace is created too, which needs no privilege.
+/// Where a forked child begins its life.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Birthplace<'a> {
+    /// As the first process of a new PID namespace.
+    pub new_processes: bool,
+    /// In a user namespace of its own, which needs no privilege.
+    pub new_users: bool,
+    /// In this control group, from its first instruction on.
+    pub group: Option<&'a std::fs::File>,
+}
+
+/// As [`fork_into`], with the child born somewhere else.
 #[cfg(target_os = "linux")]
-pub fn fork_into_namespace(own_users: bool, child: impl FnOnce() -> i32) -> io::Result<Pid> {
-    let users = if own_users { libc::CLONE_NEWUSER } else { 0 };
-    let flags = libc::c_long::from(libc::CLONE_NEWPID | users | libc::SIGCHLD);
-    // SAFETY: without a stack and without shared memory this is fork(2); callers have one thread.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
+pub fn fork_into_place(place: Birthplace<'_>, child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    /// `CLONE_INTO_CGROUP`; the constant of the C library overflows its type.
+    const INTO_GROUP: u64 = 0x2_0000_0000;
+    if !place.new_processes && !place.new_users && place.group.is_none() {
+        // Where clone3 is filtered (some containers) the plain fork still works.
+        return fork_into(child);
+    }
+    let flag = |wanted: bool, flag: i32| if wanted { u64::from(flag.unsigned_abs()) } else { 0 };
+    // SAFETY: all-zero is a valid value of this plain structure of integers.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags =
+        flag(place.new_processes, libc::CLONE_NEWPID) | flag(place.new_users, libc::CLONE_NEWUSER);
+    if let Some(group) = place.group {
+        args.flags |= INTO_GROUP;
+        args.cgroup = u64::from(group.as_raw_fd().unsigned_abs());
+    }
+    args.exit_signal = u64::from(libc::SIGCHLD.unsigned_abs());
+    let size = size_of::<libc::clone_args>();
+    // SAFETY: without a stack and without shared memory this is fork(2); the structure lives until
+    // the call returns; callers have one thread.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size) };
     match i32::try_from(pid) {
         Ok(0) => {
             let code = child();
