@@ -215,6 +215,7 @@ pub fn encode_segment(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -311,6 +312,42 @@ mod tests {
             "{}",
             item.url
         );
+    }
+
+    /// Any JSON, two levels deep.
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+            Just(json!("2026-03-31T18:36:26.2345678Z")),
+        ];
+        leaf.prop_recursive(2, 8, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("displayName|text|uniqueName|[a-z]{3}", inner, 0..4)
+                    .prop_map(|map| Value::from_iter(map)),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_fields_hold_an_item_comes_out(
+            values in prop::collection::vec(any_json(), BASIC_FIELDS.len() + 3),
+            rev in prop::option::of(any::<i64>()),
+        ) {
+            let names = BASIC_FIELDS.into_iter().chain(["System.Description", TEST_STEPS, COMMENT_COUNT]);
+            let fields: HashMap<String, Value> =
+                names.map(str::to_owned).zip(values).collect();
+            let wire = wire::Item { id: 7, rev, fields: Some(fields), multiline_fields_format: None };
+            let item = decoder().item(wire, Timestamp::UNIX_EPOCH).item;
+            prop_assert_eq!(item.id, ItemId(7));
+            prop_assert!(!item.title.chars().any(char::is_control));
+            prop_assert!(item.texts.iter().all(|text| !text.raw.trim().is_empty()));
+        }
     }
 
     #[test]

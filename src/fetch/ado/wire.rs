@@ -222,6 +222,29 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_and_no_bytes_make_it_panic(
+            text in r#"(\\u[dD][89abcdefABCDEF][0-9a-f]{2}|\\|"|[a-z😀é]|\\u00|\\n){0,40}"#,
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
+        ) {
+            let quoted = format!("\"{text}\"");
+            let _either = from_json::<Value>(quoted.as_bytes());
+            let _either = from_json::<Value>(&bytes);
+            let mended = mend(&quoted);
+            proptest::prop_assert_eq!(mend(&mended), mended.clone());
+        }
+
+        #[test]
+        fn whole_texts_come_through_unchanged(text in "\\PC*") {
+            let json = serde_json::to_vec(&text).unwrap();
+            proptest::prop_assert_eq!(from_json::<String>(&json).unwrap(), text.clone());
+            let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let mended = mend(&format!("\"{escaped}\""));
+            proptest::prop_assert_eq!(serde_json::from_str::<String>(&mended).unwrap(), text);
+        }
+    }
+
     #[test]
     fn ids_of_link_queries_come_once_each() {
         let body = br#"{"queryType":"tree","asOf":"2026-01-01T00:00:00Z","workItemRelations":[
