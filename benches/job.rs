@@ -24,8 +24,14 @@ fn main() {
     println!("| binary | {:.1} MB | < 25 MB (release) |", size as f64 / 1e6);
     match idle_service() {
         Some(idle) => {
-            println!("| idle service, resident | {:.1} MB | < 20 MB |", idle.resident_kib as f64 / 1e3);
-            println!("| idle service, CPU over {:.0} s | {} ms | the tick source's |", idle.seconds, idle.cpu_ms);
+            println!(
+                "| idle service, resident | {:.1} MB | < 20 MB |",
+                idle.resident_kib as f64 / 1e3
+            );
+            println!(
+                "| idle service, CPU over {:.0} s | {} ms | the tick source's |",
+                idle.seconds, idle.cpu_ms
+            );
             println!(
                 "| idle service, wake-ups a second | {:.1} | the tick source's (2 a second) |",
                 idle.wakeups as f64 / idle.seconds

@@ -111,7 +111,7 @@ fn render_findings(text: &mut String, report: &RunReport) {
     if report.findings.is_empty() {
         return;
     }
-    text.push_str("\nFindings\n");
+    text.push_str("\nFindings                                                     risk   effort where to look first\n");
     for row in &report.findings {
         let finding = &row.finding;
         let file = finding.files.first().map_or("", |file| file.path.as_str());

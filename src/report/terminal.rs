@@ -76,6 +76,8 @@ impl Screen {
     }
 
     fn say(&self, text: &str) {
+        let width = usize::from(console::Term::stderr().size().1);
+        let text = clip(text, width);
         // Without a terminal there is nothing to keep clean.
         drop(self.bars.println(text));
     }

@@ -35,7 +35,7 @@ fn findings_name_files_that_exist_in_the_code_base() {
 #[test]
 fn a_second_run_finishes_what_was_deferred_and_a_third_finds_nothing_new() {
     let world = World::new(20);
-    let (_, first) = world.run_once(&[]);
+    let (_, first) = world.run_once(&["--set", "limits.max_deep_per_run=9"]);
     assert_eq!(first["summary"]["deferred"], 1);
     let (_, second) = world.run_once(&[]);
     assert_eq!(second["summary"]["analysed"], 1, "{second:#}");

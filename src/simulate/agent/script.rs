@@ -108,7 +108,12 @@ fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
 
 fn hard_words(text: &str) -> Vec<&'static str> {
     let text = text.to_lowercase();
-    HARD_WORDS.into_iter().filter(|word| text.contains(word)).collect()
+    HARD_WORDS.into_iter().filter(|word| stands_in(&text, word)).collect()
+}
+
+/// At the beginning of a word: "changed" does not speak of "hang".
+fn stands_in(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| !text[..at].ends_with(char::is_alphanumeric))
 }
 
 /// As many whole words as fit.
