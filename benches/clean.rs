@@ -1,18 +1,18 @@
 //! Speed of the cleaner beside a bare scraper parse of the same input: `cargo bench --bench clean`.
 //!
-//! The table shows the best of several rounds on one core. A comparison with other converters
+//! The table shows the best of several rounds on one core, by processor time. A comparison with other converters
 //! lives in `benches/peers`, a crate of its own, so that nothing else has to build them.
 
+#![expect(clippy::print_stdout, reason = "the table is the result")]
+
 mod lifelike;
+mod stopwatch;
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 use heartbeat::clean::{Options, Rendering, clean_text};
 use heartbeat::model::Format;
 use scraper::Html;
-
-const ROUNDS: usize = 7;
 
 fn main() {
     let real = real_cases();
@@ -42,23 +42,16 @@ fn measure(input: &str, texts: &[String]) {
     let clean = |text: &str, rendering| {
         black_box(clean_text(text, Format::Html, &options(rendering)));
     };
-    let parse = best(texts, |text| {
+    let best =
+        |work: &dyn Fn(&str)| stopwatch::best(bytes, || texts.iter().for_each(|text| work(text)));
+    let parse = best(&|text| {
         black_box(Html::parse_fragment(text));
     });
-    let full = best(texts, |text| clean(text, Rendering::Full));
-    let tight = best(texts, |text| clean(text, Rendering::Tight));
+    let full = best(&|text| clean(text, Rendering::Full));
+    let tight = best(&|text| clean(text, Rendering::Tight));
     for (what, time) in [("parse", parse), ("full", full), ("tight", tight)] {
         let speed = bytes as f64 / 1e6 / time.as_secs_f64();
         let share = time.as_secs_f64() / parse.as_secs_f64();
         println!("{input:<22} {bytes:>10} {what:>10} {speed:>8.1} {share:>8.2}");
     }
-}
-
-fn best(texts: &[String], work: impl Fn(&str)) -> Duration {
-    let round = || {
-        let start = Instant::now();
-        texts.iter().for_each(|text| work(text));
-        start.elapsed()
-    };
-    (0..ROUNDS).map(|_| round()).min().unwrap_or_default()
 }

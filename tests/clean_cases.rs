@@ -1,6 +1,8 @@
 //! Every HTML case against what a browser shows of it: text, structure, and above all nothing
 //! that the browser hides.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its cases must fail")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -13,10 +13,19 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads HTML, within limits.
+    /// Reads a field, within limits.
     pub(super) fn read(raw: &str) -> Self {
+        Self::read_within(raw, parse::FIELD_WORK)
+    }
+
+    /// Reads one of many small texts, within narrower limits.
+    pub(super) fn read_snippet(raw: &str) -> Self {
+        Self::read_within(raw, parse::SNIPPET_WORK)
+    }
+
+    fn read_within(raw: &str, work: u64) -> Self {
         let (html, flood_bytes) = flood::without_attribute_floods(raw);
-        Self { parsed: parse::parse(&html), raw_bytes: raw.len(), flood_bytes }
+        Self { parsed: parse::parse(&html, work), raw_bytes: raw.len(), flood_bytes }
     }
 
     /// Renders it. The text never grows beyond twice the input and a little.

@@ -130,6 +130,7 @@ impl Page {
         }
         let mut kept = String::new();
         let mut rest = line;
+        let mut in_code = false;
         loop {
             if self.in_comment {
                 let end = rest.find("-->");
@@ -141,8 +142,9 @@ impl Page {
             }
             let Some(start) = rest.find("<!--") else { break };
             kept.push_str(&rest[..start]);
+            in_code ^= rest[..start].matches('`').count() % 2 == 1;
             rest = &rest[start..];
-            if kept.matches('`').count() % 2 == 1 {
+            if in_code {
                 kept.push_str("<!--");
             } else {
                 self.in_comment = true;

@@ -1,4 +1,47 @@
 //! Work-item text made fit for a prompt: HTML, Markdown and test steps to compact, safe text.
+//!
+//! What reaches a prompt is all that a person would see, in its structure, and nothing that a
+//! person would not see: hidden text is where prompt injection lives. Everything here is pure.
+//!
+//! # The way of an HTML field
+//! `flood` takes attributes away from tags with absurdly many; `parse` builds scraper's tree with
+//! html5ever, counting the work; `walk` goes through the tree without recursion, `style` tells at
+//! each element what a browser would show, and `writer` sets the lines. `enter` and `leave` say
+//! what each element does when it begins and ends; `table`, `list`, `code` and `link` know their
+//! parts. Markdown fields never take this way (`markdown`), the steps of a test case do so text by
+//! text (`steps`), and `item` puts an item together within a [`Budget`].
+//!
+//! # What is seen
+//! Inline declarations, presentational attributes and the simple rules of `<style>` elements
+//! decide: `display`, `visibility`, `opacity`, sizes of nothing, clipping, places off the page,
+//! unreadable fonts, colours equal to their background. Text in the colour of a light page that
+//! nobody painted is shown to readers with a dark theme and not to others: it is replaced by a
+//! mark. Hidden, low-contrast and invisible characters are counted in [`Alarms`], since real items
+//! have none. A closed `<details>` shows its summary and a mark.
+//!
+//! # Figures
+//! On 154 cases with what a browser shows of each (114 of them are in `tests/data/html`):
+//!
+//! | measure | full | tight |
+//! |---|--:|--:|
+//! | fidelity, mean of 14 dimensions | 99.9 % | – |
+//! | cases that show hidden text | 0 | 0 |
+//! | tokens left of the raw HTML, mean over cases (the visible text alone: 26.8 %) | 31.1 % | 27.1 % |
+//!
+//! Tokens by the public `o200k_base` tokenizer. Speed on one core, best of 15 rounds by processor
+//! time, on a busy machine, with `benches/peers`:
+//!
+//! | MB/s (peak memory) | real cases | 1,000 lifelike items |
+//! |---|--:|--:|
+//! | bare scraper parse | 58.7 (5 MB) | 64.7 (9 MB) |
+//! | clean, full | 36.2 (5 MB) | 40.7 (9 MB) |
+//! | clean, tight | 38.2 (5 MB) | 41.4 (9 MB) |
+//! | htmd 0.5 | 31.7 (5 MB) | 33.1 (9 MB) |
+//! | html2text 0.17 | 18.2 (6 MB) | 19.5 (9 MB) |
+//!
+//! On 124 families of hostile input of 5 MB each: at most 0.42 s of processor time and 100 MB, no
+//! panic, output never above twice the input. The bound is a count of the parser's steps, linear in
+//! the length of the input, so the same input is always cut at the same place, with a mark.
 
 mod characters;
 mod code;

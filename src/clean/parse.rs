@@ -20,8 +20,10 @@ use scraper::{Html, HtmlTreeSink};
 const PIECE: usize = 1024;
 /// Nodes a tree may have; a long text field (one million characters) of real markup has a tenth.
 const MAX_NODES: u32 = 200_000;
-/// Steps allowed whatever the size of the input.
-const WORK_BASE: u64 = 2_000_000;
+/// Steps allowed whatever the size of a field.
+pub(super) const FIELD_WORK: u64 = 2_000_000;
+/// The same for one of many small texts.
+pub(super) const SNIPPET_WORK: u64 = 100_000;
 /// Further steps allowed for each byte of input; real markup needs about three.
 const WORK_PER_BYTE: u64 = 8;
 /// Steps for a piece of text. Stray `<`, `&` and NUL come one by one and are slow to handle.
@@ -44,13 +46,13 @@ pub(super) struct Parsed {
     pub(super) has_style: bool,
 }
 
-/// Parses `input` as the body of a page, within limits.
-pub(super) fn parse(input: &str) -> Parsed {
+/// Parses `input` as the body of a page, within limits: so many steps, and more by its length.
+pub(super) fn parse(input: &str, base_work: u64) -> Parsed {
     let context = QualName::new(None, ns!(html), local_name!("body"));
     let sink = CountingSink::new();
     let mut parser =
         driver::parse_fragment(sink, driver::ParseOpts::default(), context, Vec::new(), false);
-    let allowed = WORK_BASE + WORK_PER_BYTE * input.len() as u64;
+    let allowed = base_work + WORK_PER_BYTE * input.len() as u64;
     let end = floor_char_boundary(input, MAX_INPUT);
     let mut fed = 0;
     while fed < end {
@@ -313,8 +315,8 @@ mod tests {
             ("", "<"),
         ] {
             let input = format!("{start}{}", unit.repeat(300_000 / unit.len()));
-            let parsed = parse(&input);
-            let allowed = WORK_BASE + WORK_PER_BYTE * input.len() as u64;
+            let parsed = parse(&input, FIELD_WORK);
+            let allowed = FIELD_WORK + WORK_PER_BYTE * input.len() as u64;
             // One piece may go over the limit before anybody looks.
             assert!(parsed.work <= 2 * allowed, "{unit}: {} of {allowed}", parsed.work);
             let nodes = parsed.html.tree.nodes().count() as u64;
@@ -327,14 +329,14 @@ mod tests {
         let item = "<div style='color:red'><ul><li><b>a</b> <a href=x>b</a></li></ul></div>";
         let table = "<table><tr><td>cell &amp; more</td><td>x</td></tr></table><p>text<br></p>";
         let input = format!("{item}{table}").repeat(500);
-        let parsed = parse(&input);
+        let parsed = parse(&input, FIELD_WORK);
         assert_eq!(parsed.cut_bytes, 0);
         assert!(parsed.work < 4 * input.len() as u64, "{} for {}", parsed.work, input.len());
     }
 
     #[test]
     fn attributes_that_nobody_reads_are_not_kept() {
-        let parsed = parse("<p title=x onclick=y class=z>text</p>");
+        let parsed = parse("<p title=x onclick=y class=z>text</p>", FIELD_WORK);
         let attributes: Vec<_> = parsed
             .html
             .tree

@@ -27,7 +27,7 @@ pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
             lines.push(format!("Shared steps #{shared}"));
         }
         for (place, part) in step.parts.iter().enumerate() {
-            let part = html::clean(part, rendering);
+            let part = html::Page::read_snippet(part).render(rendering);
             cleaned.alarms = cleaned.alarms.plus(part.alarms);
             cleaned.stats = cleaned.stats.plus(part.stats);
             if part.text.is_empty() {

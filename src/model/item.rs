@@ -89,7 +89,7 @@ pub struct WorkItem {
 pub struct Alarms {
     /// Characters of text hidden from a reader (by style or attribute) and left out.
     pub hidden_chars: usize,
-    /// Characters whose colour is nearly their background's; kept, and marked.
+    /// Characters whose colour is nearly that of a light page; a mark stands in their place.
     pub low_contrast_chars: usize,
     /// Zero-width, bidirectional-control, tag and control characters left out.
     pub invisible_chars: usize,
