@@ -47,7 +47,7 @@ async fn random_hostile_sessions_leave_nothing_and_grow_nothing() {
         let rig = &rigs[number % 2];
         let kind = KINDS[(number / 2) % KINDS.len()];
         let seed = u64::try_from(number).unwrap() * 7_919 + 17;
-        let mut spec = rig.spec(kind, seed, 10 + u32::try_from(number % 20).unwrap());
+        let mut spec = rig.spec(kind, seed, 14 + u32::try_from(number % 20).unwrap());
         spec.limits.hard = Duration::from_secs(30);
         spec.limits.grace = Duration::from_millis(20);
         let session = spec.session;
@@ -57,7 +57,7 @@ async fn random_hostile_sessions_leave_nothing_and_grow_nothing() {
         let run = rig.supervisor.run(spec, &agent, stop.signal());
         let ask = async {
             // Random moments: some while the tree is still growing.
-            tokio::time::sleep(Duration::from_millis(5 + seed % 50)).await;
+            tokio::time::sleep(Duration::from_millis(8 + seed % 60)).await;
             stop.stop(StopReason::Operator);
             Instant::now()
         };
