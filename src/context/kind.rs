@@ -40,6 +40,8 @@ const TEST_WORDS: &[&str] = &[
     "benches",
     "mock",
     "mocks",
+    "stub",
+    "stubs",
     "perf",
     "fuzz",
     "testutil",

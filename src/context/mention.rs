@@ -27,6 +27,21 @@ pub(super) fn without_noise(text: &str) -> (String, Vec<String>) {
     (clean, linked)
 }
 
+/// Is this line a part of the form rather than of the report: a box to tick, or a short heading?
+fn is_form(line: &str) -> bool {
+    let line = line.trim();
+    let ticked = ["- [", "* [", "+ ["].iter().any(|mark| line.starts_with(mark))
+        && line.get(4..5) == Some("]");
+    let heading =
+        line.starts_with('#') && line.trim_start_matches('#').starts_with(' ') && line.len() < 60;
+    ticked || heading
+}
+
+/// Leaves out the lines of the form.
+pub(super) fn without_form(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !is_form(line)).collect()
+}
+
 fn next_noise(text: &str) -> Option<usize> {
     ["<!--", "![", "http://", "https://", "data:image"]
         .iter()

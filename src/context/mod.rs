@@ -9,6 +9,7 @@ mod history;
 mod index;
 mod kind;
 mod language;
+mod links;
 mod mention;
 mod overview;
 mod pack;

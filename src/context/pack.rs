@@ -8,9 +8,10 @@ use super::build::read_text;
 use super::bytes::cut;
 use super::index::Index;
 use super::kind::Kind;
+use super::links::bare_name;
 use super::query::Query;
 use super::rank::RankedFile;
-use super::term::{self, Term};
+use super::term::Term;
 use super::{ContextError, spans};
 
 /// Files that get an outline and spans; the others are named.
@@ -171,20 +172,6 @@ fn tail(index: &Index, ranked: &[RankedFile]) -> Result<String, ContextError> {
         commits.iter().for_each(|line| out.push_str(&format!("- {line}\n")));
     }
     Ok(out)
-}
-
-/// A file's name without its folders, extension and the words of a test, in lower case.
-fn bare_name(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or(path).split('.').next().unwrap_or_default();
-    let mut words = Vec::new();
-    for (_, word) in term::identifiers(name.as_bytes()) {
-        term::parts(word, |part| {
-            if !matches!(part, b"test" | b"tests" | b"spec" | b"specs") {
-                words.push(String::from_utf8_lossy(part).into_owned());
-            }
-        });
-    }
-    words.concat()
 }
 
 fn tests_of(index: &Index, best: &[&str]) -> Vec<String> {

@@ -113,6 +113,8 @@ impl Collector {
         self.quoted(title);
         self.mentions(title);
         for (text, fenced) in mention::fenced(&body) {
+            let reported = if fenced { text.to_owned() } else { mention::without_form(text) };
+            let text = reported.as_str();
             self.words(text, if fenced { CODE } else { PROSE });
             self.mentions(text);
             if !fenced {
@@ -191,7 +193,7 @@ impl Collector {
             let mut all: Vec<_> = folded
                 .iter()
                 .filter(|(key, (text, _))| {
-                    space == Space::Symbol || (key.len() > 3 && term::is_compound(text.as_bytes()))
+                    space == Space::Symbol || (key.len() > 2 && term::is_compound(text.as_bytes()))
                 })
                 .map(|(key, (text, weight))| Weighted {
                     term: term::hash(space, key.as_bytes()),

@@ -4,6 +4,7 @@
 use super::ContextError;
 use super::document::{BLOCKS, FIELDS, Field, Posting};
 use super::index::Index;
+use super::links;
 use super::past;
 use super::places;
 use super::query::{Query, Weighted};
@@ -16,7 +17,7 @@ const LENGTH_PENALTY: f64 = 0.75;
 const SATURATION: f64 = 1.2;
 
 /// How many signals there are.
-pub const SIGNALS: usize = 10;
+pub const SIGNALS: usize = 12;
 
 /// Everything that speaks for one file; comparable between files of one query only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -31,8 +32,6 @@ pub struct Signals {
     pub name: f64,
     /// Names of the query that the file defines.
     pub symbol: f64,
-    /// Compound identifiers of the query that the file uses.
-    pub identifier: f64,
     /// The query mentions its path.
     pub mention: f64,
     /// The query mentions it as a module, a namespace or a type.
@@ -41,6 +40,12 @@ pub struct Signals {
     pub past: f64,
     /// It changes often and lately.
     pub habit: f64,
+    /// The best files name it.
+    pub used: f64,
+    /// It names one of the best files.
+    pub using: f64,
+    /// Its tests hold the words of the query.
+    pub tested: f64,
 }
 
 impl Signals {
@@ -52,12 +57,19 @@ impl Signals {
             self.folder,
             self.name,
             self.symbol,
-            self.identifier,
             self.mention,
             self.dotted,
             self.past,
             self.habit,
+            self.used,
+            self.using,
+            self.tested,
         ]
+    }
+
+    /// Does anything but habit speak for it?
+    pub(super) fn speaks(&self) -> bool {
+        Self { habit: 0.0, ..*self }.values().iter().any(|value| *value > 0.0)
     }
 
     fn values_mut(&mut self) -> [&mut f64; SIGNALS] {
@@ -67,11 +79,13 @@ impl Signals {
             &mut self.folder,
             &mut self.name,
             &mut self.symbol,
-            &mut self.identifier,
             &mut self.mention,
             &mut self.dotted,
             &mut self.past,
             &mut self.habit,
+            &mut self.used,
+            &mut self.using,
+            &mut self.tested,
         ]
     }
 }
@@ -91,6 +105,10 @@ pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextErro
     let mut all = table.finish();
     places::add(index, query, &mut all);
     past::add(index, query, &mut all);
+    scale(&mut all);
+    // Links start from the files that are best by everything else.
+    let order = super::rank::order(index, query, &all);
+    links::add(index, &order, &mut all)?;
     scale(&mut all);
     Ok(all)
 }
@@ -166,13 +184,10 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
+    /// A whole identifier says where to look inside a file; its parts already count as words.
     fn identifier(&mut self, name: &Weighted) -> Result<(), ContextError> {
         let rare = self.look_up(name.term, in_content)? * name.weight;
-        let average = self.index.average();
         for (file, posting) in &self.found {
-            let entry = &self.index.files()[*file as usize];
-            self.all[*file as usize].identifier +=
-                rare * saturated(frequency(posting, &entry.lengths, average));
             add_place(&mut self.places[*file as usize], posting.blocks, rare);
         }
         Ok(())

@@ -105,24 +105,24 @@ pub fn terms_of(identifier: &[u8], mut each: impl FnMut(Term)) {
     if identifier.len() < SHORTEST || identifier.len() > LONGEST {
         return;
     }
-    let mut plain = 0;
+    let mut letters = 0;
     let count = parts(identifier, |part| {
+        letters += usize::from(!part[0].is_ascii_digit());
         if part.len() >= SHORTEST && !part[0].is_ascii_digit() {
-            plain += 1;
             each(hash(Space::Word, stem(&mut part.to_vec())));
         }
     });
-    if count > 1 && plain > 0 {
+    if count > 1 && letters > 0 {
         let folded = identifier.to_ascii_lowercase();
         each(hash(Space::Whole, &folded));
     }
 }
 
-/// Has this identifier several parts, such as `parse_line` or `parseLine`?
+/// Has this identifier several parts, such as `parse_line`, `parseLine` or the error code `E0308`?
 pub fn is_compound(identifier: &[u8]) -> bool {
     let mut letters = 0;
-    parts(identifier, |part| letters += usize::from(!part[0].is_ascii_digit()));
-    letters > 1
+    let count = parts(identifier, |part| letters += usize::from(!part[0].is_ascii_digit()));
+    count > 1 && letters > 0
 }
 
 /// Cuts the common endings of English words, so that `disposed`, `disposing` and `dispose` meet.

@@ -1,0 +1,143 @@
+//! What the best files lead to: files they use, files that use them, and the code that a matching
+//! test tests.
+//!
+//! A file is taken to use another when it names it: in most languages a file bears the name of the
+//! type, module or header it holds. Files that changed in the same commits, files of the same folder
+//! and twins with another extension were tried as well and did not help.
+
+use std::collections::HashMap;
+
+use super::ContextError;
+use super::document::Field;
+use super::index::Index;
+use super::kind::Kind;
+use super::signals::Signals;
+use super::term::{self, Space, Term};
+
+/// Files from which links are followed.
+const SOURCES: usize = 10;
+/// Files to which links are followed.
+const TARGETS: usize = 400;
+
+/// Adds what the best files say about others; `order` holds files by their score so far, best first.
+pub(super) fn add(
+    index: &Index,
+    order: &[(f64, usize)],
+    all: &mut [Signals],
+) -> Result<(), ContextError> {
+    let sources: Vec<(usize, f64)> = order
+        .iter()
+        .filter(|(_, file)| index.files()[*file].kind == Kind::Source)
+        .take(SOURCES)
+        .enumerate()
+        .map(|(place, (_, file))| (*file, 1.0 / (place as f64 + 1.0)))
+        .collect();
+    let targets: Vec<usize> = order
+        .iter()
+        .map(|(_, file)| *file)
+        .filter(|file| index.files()[*file].kind == Kind::Source)
+        .take(TARGETS)
+        .collect();
+    used(index, &sources, &targets, all)?;
+    tested(index, order, all);
+    Ok(())
+}
+
+/// The name of the type or module a file holds; a package's own file stands for its folder.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.split('.').next().unwrap_or(name);
+    if matches!(stem, "__init__" | "mod" | "index" | "lib" | "main") {
+        let folder = path.rsplit('/').nth(1).unwrap_or(stem);
+        return folder;
+    }
+    stem
+}
+
+/// The term by which other files would name this one.
+fn name_term(path: &str) -> Option<Term> {
+    let stem = stem(path).as_bytes();
+    if stem.len() < 3 {
+        return None;
+    }
+    let folded = stem.to_ascii_lowercase();
+    if term::is_compound(stem) {
+        return Some(term::hash(Space::Whole, &folded));
+    }
+    let mut word = folded;
+    Some(term::hash(Space::Word, term::stem(&mut word)))
+}
+
+/// A file names another: the one uses the other.
+fn used(
+    index: &Index,
+    sources: &[(usize, f64)],
+    targets: &[usize],
+    all: &mut [Signals],
+) -> Result<(), ContextError> {
+    let worth: HashMap<usize, f64> = sources.iter().copied().collect();
+    let total = index.files().len() as f64;
+    for target in targets {
+        let Some(term) = name_term(&index.files()[*target].path) else { continue };
+        let mut holders = 0.0;
+        let mut sum = 0.0;
+        index.postings(term, |file, posting| {
+            if posting.counts[Field::Identifier as usize] > 0 {
+                holders += 1.0;
+                if file as usize != *target {
+                    sum += worth.get(&(file as usize)).copied().unwrap_or(0.0);
+                }
+            }
+        })?;
+        all[*target].used += sum * (1.0 + total / f64::max(holders, 1.0)).ln();
+    }
+    for (source, worth) in sources {
+        let Some(term) = name_term(&index.files()[*source].path) else { continue };
+        let mut holders = Vec::new();
+        index.postings(term, |file, posting| {
+            if posting.counts[Field::Identifier as usize] > 0 && file as usize != *source {
+                holders.push(file);
+            }
+        })?;
+        let rare = (1.0 + total / f64::max(holders.len() as f64, 1.0)).ln();
+        for file in holders {
+            all[file as usize].using += worth * rare;
+        }
+    }
+    Ok(())
+}
+
+/// The code whose tests hold the query's words.
+fn tested(index: &Index, order: &[(f64, usize)], all: &mut [Signals]) {
+    let mut tests: HashMap<String, f64> = HashMap::new();
+    for (file, entry) in index.files().iter().enumerate() {
+        if entry.kind == Kind::Test && entry.language.is_code() {
+            let value = tests.entry(bare_name(&entry.path)).or_default();
+            *value = value.max(all[file].content + all[file].focus);
+        }
+    }
+    for (_, file) in order {
+        if index.files()[*file].kind == Kind::Source {
+            let name = bare_name(&index.files()[*file].path);
+            if name.len() > 2
+                && let Some(value) = tests.get(&name)
+            {
+                all[*file].tested = *value;
+            }
+        }
+    }
+}
+
+/// A file's name without its folders, extension and the words of a test, in lower case.
+pub(super) fn bare_name(path: &str) -> String {
+    let name = stem(path);
+    let mut words = Vec::new();
+    for (_, word) in term::identifiers(name.as_bytes()) {
+        term::parts(word, |part| {
+            if !matches!(part, b"test" | b"tests" | b"spec" | b"specs") {
+                words.push(String::from_utf8_lossy(part).into_owned());
+            }
+        });
+    }
+    words.concat()
+}
