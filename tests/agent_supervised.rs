@@ -350,26 +350,46 @@ async fn when_heartbeat_is_killed_the_agent_and_its_tools_end_and_the_api_is_lef
         .unwrap();
     // Nothing but the child of this test has to go on meanwhile.
     let arrived = api.wait_for(3);
+    let tree = descendants(heartbeat.id());
     let before = processes_with(&needle).len();
     heartbeat.kill().unwrap();
     heartbeat.wait().unwrap();
     assert!(arrived, "the agent is retrying");
     assert!(before >= 2, "its tools are running");
+    assert!(tree.len() >= 4, "keeper, agent and tools: {tree:?}");
     let start = Instant::now();
-    while !processes_with(&needle).is_empty() || agents_of(&api).is_some() {
+    while !processes_with(&needle).is_empty() || tree.iter().any(|one| alive(*one)) {
         assert!(start.elapsed() < Duration::from_secs(30), "something stayed alive");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// A process that has our API's address in its environment.
-fn agents_of(api: &MessagesApi) -> Option<PathBuf> {
-    let url = api.url();
-    let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let mut holders = entries.filter(|path| {
-        std::fs::read(path.join("environ")).is_ok_and(|variables| {
-            String::from_utf8_lossy(&variables).contains(&format!("ANTHROPIC_BASE_URL={url}"))
-        })
-    });
-    holders.next()
+/// Parent and start time of a process, if it is there.
+fn stat(pid: u32) -> Option<(u32, u64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may contain anything; what follows does not.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
+}
+
+/// Everything below a process, each with its start time.
+fn descendants(root: u32) -> Vec<(u32, u64)> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let all: Vec<(u32, u32, u64)> =
+        pids.filter_map(|pid| stat(pid).map(|(parent, start)| (pid, parent, start))).collect();
+    let mut tree = vec![root];
+    let mut found = Vec::new();
+    while let Some(parent) = tree.pop() {
+        for (pid, _, start) in all.iter().filter(|(_, of, _)| *of == parent) {
+            tree.push(*pid);
+            found.push((*pid, *start));
+        }
+    }
+    found
+}
+
+/// Is this very process still there?
+fn alive((pid, start): (u32, u64)) -> bool {
+    stat(pid).is_some_and(|(_, now)| now == start)
 }
