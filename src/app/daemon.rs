@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::signals::Asked;
-use super::{Setting, Signals, once};
+use super::watchers::Watchers;
+use super::{Notifier, Setting, Signals, aftermath, once, startup};
 use crate::cli::error::CommandError;
 use crate::cli::exit::Code;
 use crate::config::{Config, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
-use crate::report::terminal::{Progress, show};
+use crate::report::terminal::Progress;
 use crate::run::Ended;
 use crate::schedule::waker::{Pace, WakeSource};
 use crate::schedule::{Decision, Policy, Schedule, Situation, delay_on_host};
@@ -67,6 +70,10 @@ struct Daemon<F> {
     stamp: Option<Stamp>,
     /// The fault that was last told, so that it is told once.
     told_fault: Option<String>,
+    /// The service manager.
+    notifier: Notifier,
+    /// Reports and webhooks of runs that are over.
+    aftermath: TaskTracker,
 }
 
 type Stamp = (u64, Option<std::time::SystemTime>, PathBuf);
@@ -90,11 +97,24 @@ where
         source: std::io::Error::other(error),
     })?;
     let stamp = stamp(&reloader);
-    let told_fault = None;
-    let running = None;
-    let mut daemon =
-        Daemon { reloader, make, setting, in_force, journal, running, progress, stamp, told_fault };
+    startup::settle_the_past(&setting, &journal).await?;
+    let mut notifier = Notifier::from_environment(&setting.environment);
+    notifier.ready();
+    let mut daemon = Daemon {
+        reloader,
+        make,
+        setting,
+        in_force,
+        journal,
+        running: None,
+        progress,
+        stamp,
+        told_fault: None,
+        notifier,
+        aftermath: TaskTracker::new(),
+    };
     daemon.run(&mut signals, &mut waker).await?;
+    daemon.finish_aftermath().await;
     waker.shutdown().await;
     Ok(signals.stopped_by().unwrap_or(Code::Terminated))
 }
@@ -110,6 +130,8 @@ where
     ) -> Result<(), CommandError> {
         loop {
             let nap = self.decide().await?;
+            self.feed_watchdog().await;
+            let nap = self.notifier.nap(nap);
             tokio::select! {
                 _ = waker.woken(nap) => self.look_at_config(Look::IfChanged).await?,
                 ended = finished(&mut self.running) => {
@@ -169,8 +191,61 @@ where
     fn start(&self, id: RunId) -> Running {
         let stop = StopHandle::new();
         let (setting, handle, progress) = (self.setting.clone(), stop.clone(), self.progress);
-        let task = tokio::spawn(async move { run_once(&setting, id, handle, progress).await });
+        let aftermath = self.aftermath.clone();
+        let task = tokio::spawn(async move {
+            let ended = run_once(&setting, id, handle, progress).await;
+            if ended.is_ok() {
+                // Beside the next run, never before it.
+                aftermath.spawn(async move {
+                    match setting.open_store() {
+                        Ok(store) => aftermath::after_run(&setting, &store, id).await,
+                        Err(error) => tracing::error!(%error, "no report could be made"),
+                    }
+                });
+            }
+            ended
+        });
         Running { id, stop, task }
+    }
+
+    /// The watchdog is fed only here: the loop has just turned, and the state has just been locked
+    /// for writing.
+    async fn feed_watchdog(&mut self) {
+        if !self.notifier.is_due() {
+            return;
+        }
+        let store = self.journal.store();
+        match store.prove_alive().await {
+            Ok(()) => self.notifier.alive(),
+            Err(error) => {
+                tracing::error!(%error, "the state gives no sign of life; the watchdog is not fed");
+            }
+        }
+        if let Ok(status) = self.status().await {
+            self.notifier.status(&status);
+        }
+    }
+
+    /// Such as `2/3 sessions, next 2026-11-16T14:00:00Z, $1.20 of $20.00 today`.
+    async fn status(&self) -> Result<String, CommandError> {
+        let (store, config) = (self.journal.store(), &self.setting.config);
+        let now = self.setting.clock.now();
+        let live = store.active_sessions().await?.len();
+        let today = store.spending_on(now.strftime("%F").to_string()).await?;
+        let next = self.in_force.schedule.next_after(now);
+        let next = next.map_or_else(|| "never".into(), |next| next.to_string());
+        let (most, spent) = (config.limits.max_live_sessions, today.committed());
+        Ok(format!(
+            "{live}/{most} sessions, next {next}, {spent} of {} today",
+            config.budget.per_day
+        ))
+    }
+
+    async fn finish_aftermath(&self) {
+        self.aftermath.close();
+        if tokio::time::timeout(aftermath::PATIENCE, self.aftermath.wait()).await.is_err() {
+            tracing::error!("a webhook did not answer in time");
+        }
     }
 
     async fn pass_over(
@@ -236,6 +311,7 @@ where
 
     /// The first signal ends the run with its sessions; the second insists.
     async fn stop(&mut self, signals: &mut Signals) -> Result<(), CommandError> {
+        self.notifier.stopping();
         let Some(mut running) = self.running.take() else { return Ok(()) };
         running.stop.stop(StopReason::Shutdown);
         loop {
@@ -285,15 +361,15 @@ async fn run_once(
 ) -> Result<Ended, CommandError> {
     let mut lock = once::take_lock(setting, "schedule")?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), Some(id))?;
-    let screen = tokio::spawn(show(journal.follow(), progress));
+    startup::complete_event_files(journal.store()).await?;
+    let watchers = Watchers::attach(setting, &journal, progress);
     let run = setting.run(Trigger::Schedule, journal, id, stop)?;
     let ended = tokio::select! {
-        ended = run.perform() => ended?,
+        ended = run.perform().instrument(once::run_span(id)) => ended?,
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
     drop(run);
-    // The screen ends with the run's last event; a panic of it is not the run's.
-    drop(screen.await);
+    watchers.finish().await;
     Ok(ended)
 }
 

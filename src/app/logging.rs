@@ -1,24 +1,124 @@
-//! Diagnostics by `tracing` on standard error. What users are told comes from events, not from
-//! here.
+//! Diagnostics by `tracing`: on standard error, and in a file if one is asked for. What users are
+//! told comes from events, not from here.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt;
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt};
 
+use super::lifecycle;
+use super::logfile::LogFile;
+use crate::cli::error::CommandError;
 use crate::config::{LogFormat, LogLevel};
 
-/// Starts logging. A second call has no effect.
-pub fn start(level: LogLevel, format: LogFormat) {
-    let level = match level {
+/// What is logged, how, and where to.
+#[derive(Debug, Clone)]
+pub struct Logging {
+    /// How much, on standard error.
+    pub level: LogLevel,
+    /// How it looks.
+    pub format: LogFormat,
+    /// A file beside standard error.
+    pub file: Option<FileLogging>,
+    /// Do the lines about sessions also go to standard error? Not when a screen shows them.
+    pub lifecycle: Lifecycle,
+}
+
+/// A log file.
+#[derive(Debug, Clone)]
+pub struct FileLogging {
+    /// Where.
+    pub path: PathBuf,
+    /// How much.
+    pub level: LogLevel,
+    /// Put aside beyond this.
+    pub max_size: u64,
+    /// How many older ones stay.
+    pub keep: u32,
+}
+
+/// Whether the lines about sessions go to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// Yes.
+    Logged,
+    /// A screen shows the same.
+    Shown,
+}
+
+/// Starts logging. A second call in a process has no effect.
+pub fn start(logging: &Logging) -> Result<(), CommandError> {
+    let show_lifecycle = logging.lifecycle == Lifecycle::Logged;
+    let stderr = shape(logging.format, std::io::stderr, Colours::IfTerminal)
+        .with_filter(filter_fn(move |metadata: &Metadata<'_>| {
+            show_lifecycle || metadata.target() != lifecycle::TARGET
+        }))
+        .with_filter(filter(logging.level));
+    let mut layers = vec![boxed(stderr)];
+    if let Some(file) = &logging.file {
+        let writer = LogFile::open(&file.path, file.max_size, file.keep).map_err(
+            CommandError::io(format!("the log file {} cannot be used", file.path.display())),
+        )?;
+        let layer = shape(logging.format, Mutex::new(writer), Colours::Never);
+        layers.push(boxed(layer.with_filter(filter(file.level))));
+    }
+    // Only the first subscriber of a process can be installed.
+    let _already: Result<(), _> = tracing_subscriber::registry().with(layers).try_init();
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Colours {
+    IfTerminal,
+    Never,
+}
+
+fn shape<W>(
+    format: LogFormat,
+    writer: W,
+    colours: Colours,
+) -> Box<dyn Layer<Registry> + Send + Sync + 'static>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    use std::io::IsTerminal as _;
+    let colours = colours == Colours::IfTerminal && std::io::stderr().is_terminal();
+    match format {
+        LogFormat::Human => {
+            boxed(fmt::layer().with_writer(writer).with_target(false).with_ansi(colours))
+        }
+        LogFormat::Json => boxed(
+            fmt::layer()
+                .json()
+                .flatten_event(true)
+                .with_current_span(false)
+                .with_span_list(true)
+                .with_writer(writer),
+        ),
+    }
+}
+
+fn boxed<S, L>(layer: L) -> Box<dyn Layer<S> + Send + Sync + 'static>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    L: Layer<S> + Send + Sync + 'static,
+{
+    Box::new(layer)
+}
+
+const fn filter(level: LogLevel) -> LevelFilter {
+    match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
-    };
-    let builder = fmt().with_max_level(level).with_writer(std::io::stderr);
-    // Only the first subscriber of a process can be installed.
-    let _already: Result<(), _> = match format {
-        LogFormat::Human => builder.with_target(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    };
+    }
 }

@@ -4,22 +4,30 @@
 //! run or a rehearsal, `daemon` follows the schedule, `demo` puts the simulators in the world's
 //! place.
 
+pub mod aftermath;
 mod code;
 mod credential;
 pub mod daemon;
 pub mod demo;
 mod environment;
 mod gate;
+mod lifecycle;
+mod logfile;
 mod logging;
+mod notify;
 pub mod once;
 mod sessions;
 mod setting;
 mod signals;
+mod startup;
 mod temporary;
+mod watchers;
 
 pub use credential::ConfiguredCredential;
 pub use environment::snapshot;
-pub use logging::start as start_logging;
+pub use logging::{FileLogging, Lifecycle, Logging, start as start_logging};
+pub use notify::Notifier;
+pub use sessions::resolve as resolve_program;
 pub use setting::{Setting, load_request, state_folder};
 pub use signals::Signals;
 pub use temporary::TemporaryFolder;

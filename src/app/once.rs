@@ -1,12 +1,15 @@
 //! One run now, or its rehearsal.
 
-use super::{Setting, Signals, TemporaryFolder};
+use tracing::Instrument as _;
+
+use super::watchers::Watchers;
+use super::{Setting, Signals, TemporaryFolder, aftermath, startup};
 use crate::cli::error::CommandError;
 use crate::cli::exit::Code;
 use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
 use crate::report::summary::{RunReport, TextSaving};
-use crate::report::terminal::{Progress, show};
+use crate::report::terminal::Progress;
 use crate::run::{Ended, Rehearsal};
 use crate::session::StopHandle;
 use crate::store::{Journal, RunLock, Store};
@@ -19,17 +22,29 @@ pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, Co
     let stop = StopHandle::new();
     let id = RunId(uuid::Uuid::now_v7());
     let journal = Journal::open(store.clone(), setting.clock.clone(), Some(id))?;
-    let screen = tokio::spawn(show(journal.follow(), progress));
+    startup::complete_event_files(&store).await?;
+    let watchers = Watchers::attach(setting, &journal, progress);
     let run = setting.run(Trigger::Manual, journal.clone(), id, stop.clone())?;
     let ended = tokio::select! {
-        ended = run.perform() => ended?,
+        ended = run.perform().instrument(run_span(id)) => ended?,
         // Neither of these ends by itself: they live beside the run.
         never = signals.pass_on(&stop) => match never {},
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
-    // The screen ends with the run's last event; a panic of it is not the run's.
-    drop(screen.await);
-    report(&store, &journal, id, ended, signals.stopped_by()).await
+    watchers.finish().await;
+    drop(lock);
+    let report = report(&store, &journal, id, ended, signals.stopped_by()).await?;
+    // The run is over and stored; a chat that does not answer is only waited for so long.
+    let after = aftermath::after_run(setting, &store, id);
+    if tokio::time::timeout(aftermath::PATIENCE, after).await.is_err() {
+        tracing::error!(run_id = %id, "the webhook did not answer in time");
+    }
+    Ok(report)
+}
+
+/// The run that every line of the log belongs to.
+pub(super) fn run_span(id: RunId) -> tracing::Span {
+    tracing::error_span!("run", run_id = %id)
 }
 
 /// Says what a run would do, on a copy of the state.

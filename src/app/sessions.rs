@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument as _;
+
 use super::Setting;
 use crate::cli::error::CommandError;
 use crate::config::{Config, Environment};
@@ -104,7 +106,14 @@ impl Sessions for SupervisedSessions {
                 .spec(job)
                 .map_err(|error| LedgerError::Store(format!("no private folder: {error}")))?;
             let scratch = spec.scratch.clone();
-            let ended = self.supervisor.run(spec, &self.agent, stop).await;
+            // Every line of the log that is written meanwhile carries the three ids.
+            let span = tracing::error_span!(
+                "session",
+                run_id = %spec.run,
+                session_id = %spec.session,
+                work_item_id = spec.item.as_ref().map(tracing::field::display),
+            );
+            let ended = self.supervisor.run(spec, &self.agent, stop).instrument(span).await;
             if ended.is_err() {
                 // Nothing was started; the supervisor removes it in every other case.
                 drop(std::fs::remove_dir_all(scratch));
@@ -168,7 +177,7 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
 
 /// The agent's executable: a path as it is, a name by `PATH`. A name that is nowhere is passed on
 /// as it is, and the session says that it was not found.
-fn resolve(program: &str, environment: &Environment) -> PathBuf {
+pub fn resolve(program: &str, environment: &Environment) -> PathBuf {
     if program.contains('/') {
         return program.into();
     }

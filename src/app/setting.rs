@@ -143,11 +143,16 @@ impl Setting {
         Ok(Guarded::new(Arc::new(ado), notebook, clock, Arc::new(journal.clone())))
     }
 
+    /// Supervised sessions of the configured agent.
+    pub(super) fn sessions(&self, journal: &Journal) -> Result<SupervisedSessions, CommandError> {
+        SupervisedSessions::new(self, journal)
+    }
+
     fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
         let source: Arc<dyn Source> = Arc::new(self.source(journal)?);
         Ok(Edges {
             source,
-            sessions: Arc::new(SupervisedSessions::new(self, journal)?),
+            sessions: Arc::new(self.sessions(journal)?),
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
             gate: Arc::new(MachineGate::new(&self.config, journal)),
         })

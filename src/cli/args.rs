@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::exit;
+use crate::config::{LogFormat, LogLevel};
 
 const ABOUT: &str = "Triages changed Azure DevOps work items in one cheap agent session and gives \
 the ones that deserve it a bounded, supervised analysis on your code base.";
@@ -75,6 +76,38 @@ pub struct GlobalArgs {
     /// Diagnostics on standard error [default: warn, for the service the configured level]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<Level>,
+    /// How diagnostics look [default: human, for the service the configured format]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub log_format: Option<Format>,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "as in default.toml")]
+pub enum Format {
+    Human,
+    Json,
+}
+
+impl From<Format> for LogFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Human => Self::Human,
+            Format::Json => Self::Json,
+        }
+    }
+}
+
+impl From<Level> for LogLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::Error,
+            Level::Warn => Self::Warn,
+            Level::Info => Self::Info,
+            Level::Debug => Self::Debug,
+            Level::Trace => Self::Trace,
+        }
+    }
 }
 
 /// How much is logged.
@@ -104,11 +137,27 @@ pub enum Command {
         /// Its number, or its key such as ado/123
         item: String,
     },
-    /// Put an item back in line, with all its attempts
+    /// Put an item back in line with all its attempts, or let the source be asked again
     Retry {
         /// Its number, or its key such as ado/123
-        item: String,
+        #[arg(required_unless_present = "source")]
+        item: Option<String>,
+        /// Close the source's circuit breaker and forget its "not before"
+        #[arg(long)]
+        source: bool,
     },
+    /// End one live session with everything it started
+    Kill {
+        /// Its id, or the beginning of it
+        session: String,
+    },
+    /// The findings of a run or a period, to read or to mail
+    Report(super::report::ReportArgs),
+    /// Check everything a run needs; each failure comes with its fix
+    Doctor,
+    /// The service for systemd or launchd
+    #[command(subcommand)]
+    Service(super::service::ServiceCommand),
     /// When the next runs are due
     Schedule {
         /// How many
@@ -123,6 +172,10 @@ pub enum Command {
     Context(super::context::ContextArgs),
     /// Run misbehaving agents against the supervisor on this machine; nothing may survive
     Selftest(super::selftest::SelftestArgs),
+    /// Completions for a shell
+    Completions(super::completions::CompletionsArgs),
+    /// The manual page
+    Man(super::completions::ManArgs),
     /// The simulators on their own, to try a config or to test against
     #[command(subcommand)]
     Simulate(Simulate),

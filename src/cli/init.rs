@@ -1,6 +1,6 @@
 //! `heartbeat init`: a commented configuration to start from.
 
-use std::io::Write as _;
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,6 +8,7 @@ use toml::Value;
 
 use super::error::CommandError;
 use crate::config::render_init;
+use crate::schedule::Schedule;
 
 /// Arguments of `heartbeat init`.
 #[derive(Debug, Clone, Args)]
@@ -35,6 +36,88 @@ pub struct InitArgs {
     pub force: bool,
 }
 
+/// On a terminal, only somebody who gave no answer is asked.
+pub fn wants_to_be_asked(args: &InitArgs) -> bool {
+    !args.print
+        && args.base_url.is_none()
+        && args.project.is_none()
+        && args.repository.is_none()
+        && args.cron.is_none()
+        && args.timezone.is_none()
+}
+
+/// Asks for what the file needs. An empty answer takes the default, or leaves the key to be filled
+/// in later; the end of the input leaves the rest.
+pub fn ask(
+    args: &InitArgs,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> Result<InitArgs, CommandError> {
+    let mut asking = Asking { input, output };
+    let any = |_: &str| Ok(());
+    let mut args = args.clone();
+    args.base_url = asking.question(
+        "Address of the organisation, such as https://dev.azure.com/contoso",
+        "",
+        |answer| match answer.starts_with("https://") || answer.starts_with("http://") {
+            true => Ok(()),
+            false => Err("an address begins with https://".into()),
+        },
+    )?;
+    args.project = asking.question("Project whose items are watched", "", any)?;
+    let repository = asking.question(
+        "Folder of the code base that is analysed",
+        ".",
+        |answer| match Path::new(answer).is_dir() {
+            true => Ok(()),
+            false => Err(format!("{answer} is no folder")),
+        },
+    )?;
+    args.repository = repository.map(|path| {
+        let path = PathBuf::from(path);
+        path.canonicalize().unwrap_or(path)
+    });
+    args.cron = asking.question("When to run, as a cron expression", "*/30 * * * *", |answer| {
+        Schedule::parse(answer, "UTC").map(drop).map_err(|error| error.to_string())
+    })?;
+    args.timezone = asking.question("In which time zone", "UTC", |answer| {
+        Schedule::parse("0 0 * * *", answer).map(drop).map_err(|error| error.to_string())
+    })?;
+    Ok(args)
+}
+
+struct Asking<'a, I, O> {
+    input: &'a mut I,
+    output: &'a mut O,
+}
+
+impl<I: BufRead, O: Write> Asking<'_, I, O> {
+    /// Asks until the answer is good.
+    fn question(
+        &mut self,
+        words: &str,
+        default: &str,
+        check: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<Option<String>, CommandError> {
+        let failed = || CommandError::io("the terminal is gone");
+        let hint = if default.is_empty() { String::new() } else { format!(" [{default}]") };
+        loop {
+            write!(self.output, "{words}{hint}: ").map_err(failed())?;
+            self.output.flush().map_err(failed())?;
+            let mut line = String::new();
+            let read = self.input.read_line(&mut line).map_err(failed())?;
+            let answer = if line.trim().is_empty() { default } else { line.trim() };
+            if answer.is_empty() || read == 0 {
+                return Ok(None);
+            }
+            match check(answer) {
+                Ok(()) => return Ok(Some(answer.to_owned())),
+                Err(why) => writeln!(self.output, "  {why}").map_err(failed())?,
+            }
+        }
+    }
+}
+
 /// Writes the file to `path`, or prints it. Returns what to tell the user.
 pub fn run(args: &InitArgs, path: &Path) -> Result<String, CommandError> {
     let text = render_init(&answers(args))?;
@@ -59,7 +142,7 @@ pub fn run(args: &InitArgs, path: &Path) -> Result<String, CommandError> {
         .map_err(CommandError::io(format!("{} cannot be written", path.display())))?;
     Ok(format!(
         "Wrote {}.\nNext: set base_url, project and repository in it, export AZURE_DEVOPS_PAT and \
-         ANTHROPIC_API_KEY,\nthen read `heartbeat --dry-run` and start with `heartbeat --once`.\n",
+         ANTHROPIC_API_KEY,\ncheck with `heartbeat doctor`, read `heartbeat --dry-run` and start with `heartbeat --once`.\n",
         path.display()
     ))
 }
@@ -79,4 +162,61 @@ fn answers(args: &InitArgs) -> Vec<(String, Value)> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn no_answers() -> InitArgs {
+        InitArgs {
+            base_url: None,
+            project: None,
+            repository: None,
+            cron: None,
+            timezone: None,
+            print: false,
+            force: false,
+        }
+    }
+
+    fn talk(words: &str) -> (InitArgs, String) {
+        let mut said = Vec::new();
+        let args = ask(&no_answers(), &mut words.as_bytes(), &mut said).unwrap();
+        (args, String::from_utf8(said).unwrap())
+    }
+
+    #[test]
+    fn good_answers_make_a_file_that_loads() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = format!(
+            "https://dev.azure.com/contoso\nParcel\n{}\n0 7 * * 1-5\nEurope/Berlin\n",
+            folder.path().display()
+        );
+        let (args, _) = talk(&words);
+        let text = render_init(&answers(&args)).unwrap();
+        let config: crate::config::Config = toml::from_str(&text).unwrap();
+        assert_eq!(config.source.project, "Parcel");
+        assert_eq!(config.schedule.timezone, "Europe/Berlin");
+        assert_eq!(config.repository.path, folder.path().canonicalize().unwrap());
+    }
+
+    #[test]
+    fn a_bad_answer_is_asked_again_with_the_reason() {
+        let (args, said) =
+            talk("contoso\nhttps://x\n\n/no/such/folder\n.\nevery day\n\nMars/Base\n");
+        assert_eq!(args.base_url.as_deref(), Some("https://x"));
+        assert_eq!((args.project, args.timezone), (None, None));
+        assert_eq!(args.cron.as_deref(), Some("*/30 * * * *"));
+        assert!(said.contains("an address begins with https://"), "{said}");
+        assert!(said.contains("/no/such/folder is no folder"), "{said}");
+        assert!(said.contains("Mars/Base"), "{said}");
+    }
+
+    #[test]
+    fn flags_are_not_asked_for() {
+        assert!(wants_to_be_asked(&no_answers()));
+        assert!(!wants_to_be_asked(&InitArgs { project: Some("P".into()), ..no_answers() }));
+        assert!(!wants_to_be_asked(&InitArgs { print: true, ..no_answers() }));
+    }
 }

@@ -2,12 +2,18 @@
 
 pub mod args;
 pub mod clean;
+pub mod completions;
 pub mod context;
+pub mod doctor;
 mod dry;
 pub mod error;
 pub mod exit;
 mod init;
 pub mod selftest;
+pub mod kill;
+mod operate;
+pub mod report;
+pub mod service;
 mod show;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -26,7 +32,7 @@ use crate::config::{
 use crate::report::summary::{self, RunReport};
 use crate::report::terminal::Progress;
 use crate::store::{Journal, Store};
-use args::{Cli, Command, GlobalArgs, Level, Simulate};
+use args::{Cli, Command, GlobalArgs, Simulate};
 use error::CommandError;
 use exit::Code;
 
@@ -77,6 +83,22 @@ fn simulate_agent(args: &crate::simulate::agent::SimulateAgentArgs) -> Code {
     }
 }
 
+/// What the log is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// A command that a person waits for.
+    Command,
+    /// The service.
+    Service,
+}
+
+/// A rehearsal writes nothing, a log neither.
+fn without_log_file(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.log.file = std::path::PathBuf::new();
+    config
+}
+
 /// What every command works with.
 struct Context {
     global: GlobalArgs,
@@ -118,15 +140,30 @@ impl Context {
         demo::start(&self.global, &self.environment, self.clock.clone(), fresh).await
     }
 
-    fn start_logging(&self, default: LogLevel, format: LogFormat) {
-        let level = self.global.log_level.map_or(default, |level| match level {
-            Level::Error => LogLevel::Error,
-            Level::Warn => LogLevel::Warn,
-            Level::Info => LogLevel::Info,
-            Level::Debug => LogLevel::Debug,
-            Level::Trace => LogLevel::Trace,
+    /// Logs as the configuration and the flags say; without a configuration only warnings.
+    fn start_logging(&self, config: &Config, purpose: Purpose) -> Result<(), CommandError> {
+        let asked = self.global.log_level.map(Into::into);
+        let service = purpose == Purpose::Service;
+        let default = if service { config.log.level } else { LogLevel::Warn };
+        let log = &config.log;
+        let file = (!log.file.as_os_str().is_empty()).then(|| app::FileLogging {
+            path: log.file.clone(),
+            level: asked.unwrap_or(log.level),
+            max_size: log.max_size,
+            keep: log.keep,
         });
-        app::start_logging(level, format);
+        let lifecycle = if service && self.progress() != Progress::Live {
+            app::Lifecycle::Logged
+        } else {
+            app::Lifecycle::Shown
+        };
+        let format = match self.global.log_format {
+            Some(format) => format.into(),
+            None if service => log.format,
+            None => LogFormat::Human,
+        };
+        let level = asked.unwrap_or(default);
+        app::start_logging(&app::Logging { level, format, file, lifecycle })
     }
 
     fn progress(&self) -> Progress {
@@ -140,13 +177,13 @@ impl Context {
     }
 
     async fn once(&self, with_demo: bool) -> Result<Code, CommandError> {
-        self.start_logging(LogLevel::Warn, LogFormat::Human);
         let (setting, world) = if with_demo {
             let demo = self.demo(demo::Fresh::Yes).await?;
             (demo.setting.clone(), Some(demo))
         } else {
             (self.setting()?, None)
         };
+        self.start_logging(&setting.config, Purpose::Command)?;
         app::guard_children();
         let report = once::once(&setting, self.progress()).await?;
         self.print(&report, |report| summary::render(report, &setting.state))?;
@@ -157,13 +194,13 @@ impl Context {
     }
 
     async fn rehearse(&self, with_demo: bool) -> Result<Code, CommandError> {
-        self.start_logging(LogLevel::Warn, LogFormat::Human);
         let (setting, world) = if with_demo {
             let demo = self.demo(demo::Fresh::No).await?;
             (demo.setting.clone(), Some(demo))
         } else {
             (self.setting()?, None)
         };
+        self.start_logging(&without_log_file(&setting.config), Purpose::Command)?;
         let rehearsal = once::rehearse(&setting).await?;
         self.print(&rehearsal, dry::render)?;
         if let Some(world) = world {
@@ -179,8 +216,7 @@ impl Context {
             None => app::load_request(&self.global, &self.environment)?,
         };
         let reloader = crate::config::Reloader::start(request.clone())?;
-        let log = reloader.current().config.log.clone();
-        self.start_logging(log.level, log.format);
+        self.start_logging(&reloader.current().config, Purpose::Service)?;
         let credential = world.as_ref().map(|demo| Arc::clone(&demo.setting.credential));
         let make = |config: Config| match &credential {
             Some(credential) => Setting::new(
@@ -193,7 +229,12 @@ impl Context {
             None => self.setting_of(config, &request.cwd),
         };
         app::guard_children();
-        let code = daemon::follow(reloader, make, self.progress()).await?;
+        // Without a terminal the log tells what a screen would show.
+        let progress = match self.progress() {
+            Progress::Lines => Progress::Silent,
+            other => other,
+        };
+        let code = daemon::follow(reloader, make, progress).await?;
         if let Some(world) = world {
             world.simulator.stop().await;
         }
@@ -232,7 +273,21 @@ impl Context {
                 self.print(&story, show::render_story)?;
                 Ok(Code::Done)
             }),
-            Command::Retry { item } => self.on_runtime(self.retry(&item)),
+            Command::Retry { item, source } => self.on_runtime(async {
+                if source {
+                    self.retry_source().await?;
+                }
+                match item {
+                    Some(item) => self.retry(&item).await,
+                    None => Ok(Code::Done),
+                }
+            }),
+            Command::Kill { session } => self.on_runtime(self.kill(&session)),
+            Command::Report(args) => self.on_runtime(self.report(&args)),
+            Command::Doctor => self.on_runtime(self.doctor()),
+            Command::Service(command) => self.service(&command),
+            Command::Completions(args) => done(write_out(&completions::completions(args))),
+            Command::Man(args) => done(write_out(&completions::man(&args)?)),
             Command::Simulate(Simulate::Ado(args)) => self.on_runtime(self.simulate_ado(args)),
             Command::Simulate(Simulate::Agent(args)) => Ok(simulate_agent(&args)),
         }
@@ -240,7 +295,13 @@ impl Context {
 
     fn init(&self, args: &init::InitArgs) -> Result<Code, CommandError> {
         let path = self.global.config.clone().unwrap_or_else(|| crate::config::FILE_NAME.into());
-        write_out(&init::run(args, &path)?)?;
+        let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let args = if terminal && init::wants_to_be_asked(args) {
+            init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?
+        } else {
+            args.clone()
+        };
+        write_out(&init::run(&args, &path)?)?;
         Ok(Code::Done)
     }
 
@@ -356,6 +417,10 @@ impl Context {
             .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
         write_out(&format!("{text}\n"))
     }
+}
+
+fn done(written: Result<(), CommandError>) -> Result<Code, CommandError> {
+    written.map(|()| Code::Done)
 }
 
 /// The exit code that a report announces is the one the process leaves with.

@@ -8,11 +8,13 @@ use super::error::{Origin, Problem, Suggestion};
 use super::{Config, DEFAULT_TOML, Environment, leak};
 
 /// Keys whose value is a path; a relative one starts at the folder of the file that names it.
-const PATH_KEYS: [&str; 8] = [
+const PATH_KEYS: [&str; 10] = [
     "source.token_file",
     "source.ca_file",
     "repository.path",
     "state.dir",
+    "log.file",
+    "report.dir",
     "prompts.triage_system",
     "prompts.triage_user",
     "prompts.deep_system",

@@ -5,7 +5,8 @@ use super::show::values;
 use super::{ConfigError, LoadRequest, Loaded, load};
 
 /// Keys that are read once at start: a new value is accepted and waits for the next start.
-pub const NEED_RESTART: [&str; 4] = ["state.dir", "state.containment", "http.listen", "log.format"];
+pub const NEED_RESTART: [&str; 5] =
+    ["state.dir", "state.containment", "http.listen", "log.format", "log.file"];
 
 /// Holds the last good configuration.
 #[derive(Debug, Clone)]

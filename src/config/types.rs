@@ -28,6 +28,7 @@ pub struct Config {
     pub prompts: Prompts,
     pub http: Http,
     pub log: Log,
+    pub report: Report,
 }
 
 /// `[source]`
@@ -302,6 +303,10 @@ pub struct Http {
 pub struct Log {
     pub level: LogLevel,
     pub format: LogFormat,
+    pub file: PathBuf,
+    #[serde(with = "human::size")]
+    pub max_size: u64,
+    pub keep: u32,
 }
 
 /// How much is logged.
@@ -324,4 +329,61 @@ pub enum LogFormat {
     Human,
     /// One object per line.
     Json,
+}
+
+/// `[report]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Report {
+    pub dir: PathBuf,
+    pub formats: Vec<ReportFormat>,
+    pub webhook_env: String,
+    pub webhook_style: WebhookStyle,
+    pub webhook_when: WebhookWhen,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportFormat {
+    /// Markdown.
+    Md,
+    /// One self-contained page.
+    Html,
+    /// One object.
+    Json,
+}
+
+impl ReportFormat {
+    /// The end of a file's name.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Md => "md",
+            Self::Html => "html",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// What a webhook understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WebhookStyle {
+    /// An object with a text.
+    Slack,
+    /// A message with an Adaptive Card.
+    Teams,
+}
+
+/// Which runs a webhook is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WebhookWhen {
+    /// Those that found something or went wrong.
+    News,
+    /// Those that went wrong.
+    Trouble,
+    /// All.
+    Always,
 }

@@ -20,6 +20,7 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     limits(&mut rules, config);
     money(&mut rules, config);
     http(&mut rules, config);
+    told(&mut rules, config);
     rules.problems
 }
 
@@ -283,6 +284,26 @@ fn http(rules: &mut Rules<'_>, config: &Config) {
             "write an address and a port, such as 127.0.0.1:7878",
         ),
     }
+}
+
+/// What is told beside the state: log file and webhook.
+fn told(rules: &mut Rules<'_>, config: &Config) {
+    rules.require(
+        config.log.max_size >= 64 * 1024,
+        "log.max_size",
+        "write a size of 64 KiB or more",
+    );
+    rules.require(config.log.keep <= 1000, "log.keep", "write 0 to 1000");
+    rules.require(
+        is_variable_name_or_empty(&config.report.webhook_env),
+        "report.webhook_env",
+        "write the name of a variable, not its value",
+    );
+    rules.require(
+        config.report.dir.as_os_str().is_empty() || !config.report.formats.is_empty(),
+        "report.formats",
+        "write at least one of \"md\", \"html\" and \"json\"",
+    );
 }
 
 fn positive(rules: &mut Rules<'_>, duration: Duration, key: &str) {

@@ -1,5 +1,10 @@
 //! What people and machines see of a run: folds over its events, and the edges that show them.
 
+pub mod digest;
+pub mod html;
 pub mod lines;
+pub mod live;
+pub mod markdown;
 pub mod summary;
 pub mod terminal;
+pub mod webhook;

@@ -183,6 +183,9 @@ fn event_name(body: &str) -> String {
         .unwrap_or_default()
 }
 
+/// Name of the copy of a run's events for readers.
+pub(super) const EVENTS_FILE: &str = "events.ndjson";
+
 /// Folder of what a run leaves in files.
 pub fn run_folder(state: &Path, run: RunId) -> PathBuf {
     state.join("runs").join(run.to_string())
@@ -192,7 +195,7 @@ fn open_ndjson(state: &Path, run: RunId) -> Result<File, StoreError> {
     let folder = run_folder(state, run);
     let open = || -> io::Result<File> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join("events.ndjson"))
+        OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(EVENTS_FILE))
     };
     open().map_err(|source| StoreError::Folder {
         path: folder.clone(),

@@ -138,7 +138,7 @@ impl Store {
     }
 }
 
-fn run_row(row: &Row<'_>) -> Sql<RunRow> {
+pub(super) fn run_row(row: &Row<'_>) -> Sql<RunRow> {
     Ok(RunRow {
         run: row.get("run")?,
         trigger: from_word(row, "trigger")?,

@@ -239,7 +239,7 @@ impl Store {
     }
 }
 
-const FINDINGS: &str =
+pub(super) const FINDINGS: &str =
     "SELECT f.*, s.title, s.url FROM findings f JOIN heartbeat_state s USING (key)";
 
 fn active(row: &Row<'_>) -> Sql<ActiveSession> {
@@ -257,7 +257,7 @@ fn active(row: &Row<'_>) -> Sql<ActiveSession> {
     })
 }
 
-fn session(row: &Row<'_>) -> Sql<SessionRow> {
+pub(super) fn session(row: &Row<'_>) -> Sql<SessionRow> {
     Ok(SessionRow {
         session: row.get("session")?,
         run: row.get("run")?,
@@ -291,7 +291,7 @@ fn item(row: &Row<'_>) -> Sql<ItemRow> {
     })
 }
 
-fn finding(row: &Row<'_>) -> Sql<FindingRow> {
+pub(super) fn finding(row: &Row<'_>) -> Sql<FindingRow> {
     Ok(FindingRow {
         key: row.get("key")?,
         title: row.get("title")?,

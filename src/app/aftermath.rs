@@ -1,0 +1,113 @@
+//! After a run: its report on disk and its digest to a chat. Neither can fail a run.
+
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::Setting;
+use crate::cli::error::CommandError;
+use crate::config::ReportFormat;
+use crate::model::RunId;
+use crate::report::digest::{Report, Scope};
+use crate::report::{html, markdown, webhook};
+use crate::store::Store;
+
+/// Wait before the second try of a webhook.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// A process that is about to end waits no longer than this for a webhook.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The report in a form.
+pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandError> {
+    Ok(match format {
+        ReportFormat::Md => markdown::render(report),
+        ReportFormat::Html => html::render(report),
+        ReportFormat::Json => {
+            let text = serde_json::to_string_pretty(report)
+                .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
+            format!("{text}\n")
+        }
+    })
+}
+
+/// Writes and tells what the configuration asks for. Failures are logged.
+pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
+    let config = &setting.config.report;
+    if config.dir.as_os_str().is_empty() && config.webhook_env.is_empty() {
+        return;
+    }
+    let (scope, now) = (Scope::Run { run }, setting.clock.now());
+    let report = match Report::gather(store, scope, &setting.config.source.project, now).await {
+        Ok(report) => report,
+        Err(error) => {
+            tracing::error!(run_id = %run, %error, "no report could be made");
+            return;
+        }
+    };
+    if !config.dir.as_os_str().is_empty()
+        && report.is_news()
+        && let Err(error) = write_all(&config.dir, &config.formats, &report, run)
+    {
+        tracing::error!(run_id = %run, %error, "the report could not be written");
+    }
+    if webhook::wants(config.webhook_when, &report) {
+        tell(setting, &report, run).await;
+    }
+}
+
+fn write_all(
+    dir: &Path,
+    formats: &[ReportFormat],
+    report: &Report,
+    run: RunId,
+) -> Result<(), CommandError> {
+    let failed = || CommandError::io(format!("{} cannot be written", dir.display()));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed())?;
+    for format in formats {
+        let path = dir.join(file_name(report, run, *format));
+        write_file(&path, &render(report, *format)?).map_err(failed())?;
+    }
+    Ok(())
+}
+
+/// Sorts by time, and names the run.
+fn file_name(report: &Report, run: RunId, format: ReportFormat) -> PathBuf {
+    let began = report.runs.first().map_or(report.made_at, |run| run.started_at);
+    let (when, id) = (began.strftime("%Y%m%dT%H%M%SZ"), run.to_string());
+    format!("{when}-{id}.{}", format.extension()).into()
+}
+
+/// Private: findings speak of a team's code. Whole or not at all.
+pub fn write_file(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(&beside, path)
+}
+
+async fn tell(setting: &Setting, report: &Report, run: RunId) {
+    let config = &setting.config.report;
+    if config.webhook_env.is_empty() {
+        return;
+    }
+    let Some(address) = setting.environment.text(&config.webhook_env) else {
+        let variable = &config.webhook_env;
+        tracing::warn!(run_id = %run, variable, "report.webhook_env names a variable that is not set");
+        return;
+    };
+    let message = webhook::message(config.webhook_style, report);
+    let address = SecretString::from(address);
+    match webhook::send(&address, &message, FIRST_WAIT).await {
+        Ok(()) => tracing::debug!(run_id = %run, "the webhook was told"),
+        Err(error) => tracing::error!(run_id = %run, %error, "the webhook was not told"),
+    }
+}

@@ -1,0 +1,173 @@
+//! The lines about runs and sessions in the log: start, spawn, complete, stale, kill. One line per
+//! change of state, each with the ids of its run, its session and its item.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tracing::{error, info, warn};
+
+use crate::event::fold::RunView;
+use crate::event::{Event, LiveVerdict, Recorded, RunOutcome};
+use crate::model::{Outcome, RunId, SessionId};
+
+/// The target of these lines.
+pub const TARGET: &str = "lifecycle";
+
+/// Logs a run's events until it has ended. `stall` is what a session is judged stale by.
+pub async fn follow(mut events: Receiver<Recorded>, stall: Duration) {
+    let mut lines = Lines::new(stall);
+    loop {
+        match events.recv().await {
+            Ok(recorded) => {
+                lines.log(&recorded);
+                if matches!(recorded.event, Event::RunEnded { .. }) {
+                    return;
+                }
+            }
+            Err(RecvError::Lagged(missed)) => {
+                warn!(target: TARGET, missed, "lines are missing here; the database has them");
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+struct Lines {
+    view: RunView,
+    stall_ms: u64,
+    /// Told to be stale, so that it is told once.
+    stale: HashSet<SessionId>,
+}
+
+impl Lines {
+    fn new(stall: Duration) -> Self {
+        let stall_ms = u64::try_from(stall.as_millis()).unwrap_or(u64::MAX);
+        Self { view: RunView::default(), stall_ms, stale: HashSet::new() }
+    }
+
+    fn log(&mut self, recorded: &Recorded) {
+        // An ended session is still known here, because the view is asked before it forgets.
+        let item = self.item_of(&recorded.event);
+        self.view.apply(recorded);
+        let item = item.or_else(|| self.item_of(&recorded.event)).unwrap_or_default();
+        let run = recorded.run.map(|run: RunId| run.to_string()).unwrap_or_default();
+        match recorded.event.session() {
+            Some(session) => self.log_session(&run, session, &item, &recorded.event),
+            None => log_run(&run, &item, &recorded.event),
+        }
+    }
+
+    /// The item an event is about, by itself or through its session.
+    fn item_of(&self, event: &Event) -> Option<String> {
+        let through_session = || {
+            let session = event.session()?;
+            self.view.sessions.get(&session)?.item.as_ref()
+        };
+        event.item().or_else(through_session).map(ToString::to_string)
+    }
+
+    fn log_session(&mut self, run_id: &str, session: SessionId, work_item_id: &str, event: &Event) {
+        let session_id = session.to_string();
+        match event {
+            Event::SessionSpawned { pid, .. } => {
+                let stage = self.view.sessions.get(&session).map(|view| view.stage.as_str());
+                info!(target: TARGET, run_id, session_id, work_item_id, pid, stage, "spawn");
+            }
+            Event::SessionLiveness { liveness, .. } => {
+                let is_stale = matches!(liveness.verdict, LiveVerdict::Suspect | LiveVerdict::Hung);
+                if !is_stale {
+                    self.stale.remove(&session);
+                } else if self.stale.insert(session) {
+                    warn!(target: TARGET, run_id, session_id, work_item_id,
+                        running_for_ms = liveness.elapsed_ms,
+                        since_progress_ms = liveness.since_progress_ms,
+                        threshold_ms = self.stall_ms, evidence = liveness.evidence, "stale");
+                }
+            }
+            Event::SessionStopping { reason, .. } => {
+                warn!(target: TARGET, run_id, session_id, work_item_id, signal = "SIGTERM", reason,
+                    "kill");
+            }
+            Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, .. } => {
+                self.stale.remove(&session);
+                let (exit_code, outcome_name) = (exit_code(outcome), outcome.to_string());
+                let cost_usd = usage.cost.dollars();
+                if *survivors > 0 {
+                    error!(target: TARGET, run_id, session_id, work_item_id, survivors,
+                        "processes of a session are still alive");
+                }
+                info!(target: TARGET, run_id, session_id, work_item_id, exit_code,
+                    outcome = outcome_name, duration_ms, swept, survivors, cost_usd, "complete");
+            }
+            Event::OrphanResolved { killed, .. } => {
+                warn!(target: TARGET, run_id, session_id, work_item_id, killed, "orphan resolved");
+            }
+            Event::Unkillable { detail, .. } => {
+                error!(target: TARGET, run_id, session_id, work_item_id, detail, "unkillable");
+            }
+            Event::FindingStored { .. } => {
+                info!(target: TARGET, run_id, session_id, work_item_id, "finding");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn log_run(run_id: &str, work_item_id: &str, event: &Event) {
+    match event {
+        Event::RunStarted { trigger, max_live_sessions } => {
+            info!(target: TARGET, run_id, ?trigger, max_live_sessions, "start");
+        }
+        Event::PlanMade { work, deferred, unchanged } => {
+            info!(target: TARGET, run_id, work_items = work, deferred, unchanged, "plan");
+        }
+        Event::TriageStarted { items, sessions } => {
+            info!(target: TARGET, run_id, work_items = items, sessions_to_create = sessions,
+                "triage");
+        }
+        Event::TriageEnded { triaged, deep, failed } => {
+            info!(target: TARGET, run_id, work_items = triaged, sessions_to_create = deep, failed,
+                "analyse");
+        }
+        Event::FetchFailed { class, message } => {
+            error!(target: TARGET, run_id, class, message, "fetch failed");
+        }
+        Event::BreakerChanged { from, to, reason, .. } => {
+            warn!(target: TARGET, run_id, from, to, reason, "breaker");
+        }
+        Event::ProviderSuspended { until, reason } => {
+            warn!(target: TARGET, run_id, %until, reason, "provider suspended");
+        }
+        Event::ItemParked { reason, .. } => {
+            warn!(target: TARGET, run_id, work_item_id, ?reason, "parked");
+        }
+        Event::ItemWaiting { attempts, next_attempt, .. } => {
+            info!(target: TARGET, run_id, work_item_id, attempts, %next_attempt, "waiting");
+        }
+        Event::RunEnded { outcome, summary, duration_ms } => {
+            let (fetched, analysed, failed) =
+                (summary.fetched, summary.analysed, summary.failed_sessions);
+            let cost_usd = summary.cost.dollars();
+            let well = matches!(outcome, RunOutcome::Completed | RunOutcome::NothingNew);
+            if well {
+                info!(target: TARGET, run_id, ?outcome, duration_ms, fetched, analysed, failed,
+                    cost_usd, "end");
+            } else {
+                warn!(target: TARGET, run_id, ?outcome, duration_ms, fetched, analysed, failed,
+                    cost_usd, "end");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// As the process left, where that is known.
+const fn exit_code(outcome: &Outcome) -> Option<i32> {
+    match outcome {
+        Outcome::Completed => Some(0),
+        Outcome::ExitCode { code } => Some(*code),
+        _ => None,
+    }
+}

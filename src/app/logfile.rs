@@ -1,0 +1,145 @@
+//! A log file that is put aside when it has grown, and found again when somebody else did so.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Appends whole lines; `keep` older files stay beside it with a number, 1 the newest.
+#[derive(Debug)]
+pub struct LogFile {
+    path: PathBuf,
+    max_size: u64,
+    keep: u32,
+    file: File,
+}
+
+impl LogFile {
+    /// Opens the file for appending, in a folder that is made if it is not there.
+    pub fn open(path: &Path, max_size: u64, keep: u32) -> io::Result<Self> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        Ok(Self { path: path.into(), max_size, keep, file: append_to(path)? })
+    }
+
+    /// The file that the path names now: another process may have put ours aside.
+    fn refresh(&mut self) -> io::Result<u64> {
+        let ours = self.file.metadata()?;
+        match fs::metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(there.len()),
+            _ => {
+                self.file = append_to(&self.path)?;
+                Ok(self.file.metadata()?.len())
+            }
+        }
+    }
+
+    fn put_aside(&mut self) -> io::Result<()> {
+        if self.keep == 0 {
+            fs::remove_file(&self.path)?;
+        } else {
+            for number in (1..self.keep).rev() {
+                match fs::rename(self.numbered(number), self.numbered(number + 1)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+            fs::rename(&self.path, self.numbered(1))?;
+        }
+        self.file = append_to(&self.path)?;
+        Ok(())
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut name: OsString = self.path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+impl Write for LogFile {
+    /// Each call is one whole line: that is how the subscriber writes.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let size = self.refresh()?;
+        let would_be = size.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
+        if size > 0 && would_be > self.max_size {
+            // A log that cannot be put aside goes on growing rather than stopping.
+            drop(self.put_aside());
+        }
+        self.file.write_all(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn line(n: usize) -> String {
+        format!("line {n:04}\n")
+    }
+
+    #[test]
+    fn no_line_is_lost_or_cut_and_the_oldest_files_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("logs/heartbeat.log");
+        let mut log = LogFile::open(&path, 100, 3).unwrap();
+        for n in 0..50 {
+            log.write_all(line(n).as_bytes()).unwrap();
+        }
+        let mut all = String::new();
+        for name in ["heartbeat.log.3", "heartbeat.log.2", "heartbeat.log.1", "heartbeat.log"] {
+            let text = fs::read_to_string(path.with_file_name(name)).unwrap();
+            assert!(text.len() <= 100 && text.ends_with('\n'), "{name}: {}", text.len());
+            all.push_str(&text);
+        }
+        assert!(!path.with_file_name("heartbeat.log.4").exists());
+        let newest: String = (0..50).map(line).collect();
+        assert!(newest.ends_with(&all), "a gap or a doubled line:\n{all}");
+        assert!(all.lines().count() >= 31);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("heartbeat.log");
+        let mut log = LogFile::open(&path, 1000, 1).unwrap();
+        log.write_all(b"before\n").unwrap();
+        fs::rename(&path, folder.path().join("moved")).unwrap();
+        log.write_all(b"after\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "after\n");
+        assert_eq!(fs::read_to_string(folder.path().join("moved")).unwrap(), "before\n");
+    }
+
+    #[test]
+    fn two_writers_share_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("heartbeat.log");
+        let mut one = LogFile::open(&path, 60, 9).unwrap();
+        let mut two = LogFile::open(&path, 60, 9).unwrap();
+        for n in 0..12 {
+            let writer = if n % 2 == 0 { &mut one } else { &mut two };
+            writer.write_all(line(n).as_bytes()).unwrap();
+        }
+        let mut all = String::new();
+        for n in (1..=9).rev() {
+            let aside = folder.path().join(format!("heartbeat.log.{n}"));
+            all.push_str(&fs::read_to_string(aside).unwrap_or_default());
+        }
+        all.push_str(&fs::read_to_string(&path).unwrap());
+        assert_eq!(all, (0..12).map(line).collect::<String>());
+    }
+}

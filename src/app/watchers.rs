@@ -1,0 +1,31 @@
+//! Whoever watches a run beside its work: the screen, the log, `live.json`.
+
+use tokio::task::JoinSet;
+
+use super::{Setting, lifecycle};
+use crate::report::live;
+use crate::report::terminal::{Progress, show};
+use crate::store::Journal;
+
+/// The watchers of one run. They end with its last event, or with this.
+pub struct Watchers(JoinSet<()>);
+
+impl Watchers {
+    /// To be called before the run begins, so that none misses its first event.
+    pub fn attach(setting: &Setting, journal: &Journal, progress: Progress) -> Self {
+        let mut watchers = JoinSet::new();
+        watchers.spawn(show(journal.follow(), progress));
+        watchers.spawn(lifecycle::follow(journal.follow(), setting.config.timeouts.stall));
+        watchers.spawn(live::keep(journal.follow(), journal.clone(), setting.state.clone()));
+        Self(watchers)
+    }
+
+    /// Waits until all have told the run's end.
+    pub async fn finish(mut self) {
+        while let Some(ended) = self.0.join_next().await {
+            if let Err(panic) = ended {
+                tracing::error!(%panic, "a watcher of the run ended in a panic");
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! This machine: code base, containment, room for a session, schedule, port, what is told.
+
+use std::time::Duration;
+
+use super::{Check, Patient};
+use crate::config::Containment;
+use crate::exec::{self, HelperCommand};
+use crate::schedule::Schedule;
+use crate::session::admission::{self, Limits};
+use crate::session::containment::{Tier, detect};
+
+pub(super) async fn repository(patient: &Patient) -> Check {
+    let name = "repository";
+    let configured = &patient.config.repository.path;
+    let path = if configured.as_os_str().is_empty() { &patient.cwd } else { configured };
+    let fix = "set repository.path to the folder of the code base that analyses read";
+    if let Err(error) = std::fs::read_dir(path) {
+        let found = format!("{} cannot be read: {error}", path.display());
+        return Check::failed(name, found, fix);
+    }
+    for route in &patient.config.repository.routes {
+        if let Err(error) = std::fs::read_dir(&route.path) {
+            let found =
+                format!("{} (for {}) cannot be read: {error}", route.path.display(), route.area);
+            return Check::failed(name, found, "correct the path in repository.routes");
+        }
+    }
+    let git = HelperCommand {
+        program: "git".into(),
+        args: ["rev-parse", "--short", "HEAD"].map(Into::into).into(),
+        cwd: path.clone(),
+        env: ["PATH", "HOME"]
+            .iter()
+            .filter_map(|name| Some((name.into(), patient.environment.raw(name)?.into())))
+            .collect(),
+        timeout: Duration::from_secs(20),
+        max_output: 64 * 1024,
+    };
+    let answer = match exec::run(&git).await {
+        Ok(output) => output.success(&git),
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(commit) => {
+            let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+            Check::ok(name, format!("{} at {commit}", path.display()))
+        }
+        Err(error) => Check::warning(
+            name,
+            format!("{} can be read, but git says nothing of it: {error}", path.display()),
+            "without git, ranking does without the history; check that it is a repository, that \
+             git is installed, and who owns it (git config --global --add safe.directory)",
+        ),
+    }
+}
+
+/// Found out by trying.
+pub(super) async fn containment(patient: &Patient) -> Check {
+    let name = "containment";
+    let wanted = patient.config.state.containment;
+    let tried = match std::env::current_exe() {
+        Ok(keeper) => detect(&keeper, wanted).await,
+        Err(error) => Err(error),
+    };
+    match tried {
+        Err(error) => Check::failed(
+            name,
+            format!("no keeper can be started: {error}"),
+            "heartbeat starts its own binary again for each session; check that it may be executed",
+        ),
+        Ok(tier) if tier.has_namespace() => {
+            Check::ok(name, format!("{tier}: {}", tier.explanation()))
+        }
+        Ok(tier) if wanted == Containment::Subreaper => {
+            Check::ok(name, format!("{tier}, as state.containment asks for"))
+        }
+        Ok(tier) => Check::warning(name, format!("{tier}: {}", tier.explanation()), fix_for(tier)),
+    }
+}
+
+const fn fix_for(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Tracked => "run heartbeat on Linux for the stronger ones",
+        _ => {
+            "allow namespaces for this user: sysctl user.max_user_namespaces=10000, \
+             kernel.unprivileged_userns_clone=1 (Debian) or \
+             kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), no RestrictNamespaces in \
+             the unit; sessions are still swept without them"
+        }
+    }
+}
+
+/// Would a session be admitted now?
+pub(super) fn room(patient: &Patient) -> Check {
+    let readings = admission::read_machine();
+    let limits = Limits::from_config(&patient.config.limits);
+    match admission::decide(&readings, &limits, patient.clock.now()) {
+        Ok(()) => Check::ok(
+            "room",
+            format!(
+                "load {:.1} on {} cores, a session could start now",
+                readings.load, readings.cores
+            ),
+        ),
+        Err((_, why)) => Check::warning(
+            "room",
+            format!("a session would wait now: {why}"),
+            "wait, or see limits.max_load_per_core and limits.min_free_memory",
+        ),
+    }
+}
+
+pub(super) fn schedule(patient: &Patient) -> Check {
+    let config = &patient.config.schedule;
+    match Schedule::parse(&config.cron, &config.timezone) {
+        Err(error) => Check::failed("schedule", error.to_string(), "correct [schedule]"),
+        Ok(schedule) => {
+            let next: Vec<String> = schedule
+                .upcoming(patient.clock.now(), 3)
+                .iter()
+                .map(|upcoming| {
+                    crate::schedule::render(std::slice::from_ref(upcoming)).trim().into()
+                })
+                .collect();
+            if next.is_empty() {
+                let fix = "correct schedule.cron; `heartbeat schedule` shows what it means";
+                return Check::warning("schedule", format!("{} never fires", config.cron), fix);
+            }
+            Check::ok("schedule", format!("next: {}", next.join("; ")))
+        }
+    }
+}
+
+pub(super) async fn port(patient: &Patient) -> Check {
+    let (name, listen) = ("http", patient.config.http.listen.as_str());
+    if listen.is_empty() {
+        return Check::skipped(name, "switched off: http.listen is empty");
+    }
+    match tokio::net::TcpListener::bind(listen).await {
+        Ok(_free) => Check::ok(name, format!("{listen} is free")),
+        Err(error) => Check::failed(
+            name,
+            format!("{listen} is taken or not allowed: {error}"),
+            "if it is not a heartbeat that already runs, choose another port in http.listen (ss \
+             -ltnp shows who has it)",
+        ),
+    }
+}
+
+pub(super) fn told(patient: &Patient) -> Check {
+    let (name, report) = ("webhook", &patient.config.report);
+    if report.webhook_env.is_empty() {
+        return Check::skipped(name, "switched off: report.webhook_env is empty");
+    }
+    match patient.environment.text(&report.webhook_env) {
+        Some(address) if address.starts_with("https://") => {
+            Check::ok(name, format!("the variable {} holds an address", report.webhook_env))
+        }
+        _ => Check::warning(
+            name,
+            format!("the variable {} holds no https address", report.webhook_env),
+            "set it to the address that Slack or the Teams workflow shows",
+        ),
+    }
+}

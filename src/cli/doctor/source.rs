@@ -1,0 +1,135 @@
+//! The tracker: credential, address, project, query, its breaker, and the two clocks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::{Check, Patient};
+use crate::app::ConfiguredCredential;
+use crate::config::credential::source_credential;
+use crate::fetch::ado::AdoSource;
+use crate::fetch::breaker::State;
+use crate::fetch::{FailureClass, InMemory, Remembered, Source};
+use crate::store::Store;
+
+/// The longest wait for an answer here.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A clock further off than this makes changes look older or newer than they are.
+const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
+
+pub(super) async fn checks(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
+    if patient.config.source.base_url.is_empty() || patient.config.source.project.is_empty() {
+        let skipped = |name| Check::skipped(name, "the configuration comes first");
+        return ["credential", "source"].map(skipped).into();
+    }
+    let secret = source_credential(&patient.config, &patient.environment).await;
+    let mut checks = Vec::new();
+    match secret {
+        Err(error) => {
+            let fix = "make a personal access token with the scope Work Items (Read) and put it \
+                       where the configuration says";
+            checks.push(Check::failed("credential", error.to_string(), fix));
+            checks.push(Check::skipped("source", "there is no credential to ask with"));
+        }
+        Ok(_) => {
+            checks.push(Check::ok("credential", "found where the configuration says"));
+            checks.push(ask(patient, credential).await);
+        }
+    }
+    checks.push(breaker(patient).await);
+    checks.push(skew(patient).await);
+    checks
+}
+
+/// One real question, without the breaker and without leaving a trace in the state.
+async fn ask(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Check {
+    let mut config = patient.config.source.clone();
+    config.request_timeout = config.request_timeout.min(PATIENCE);
+    let source = AdoSource::new(&config, credential, patient.clock.clone(), InMemory::shared());
+    let answer = match source {
+        Ok(source) => source.check().await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(()) => Check::ok(
+            "source",
+            format!("{} answers the query on project {}", config.base_url, config.project),
+        ),
+        Err(error) => Check::failed("source", error.message.clone(), fix_of(error.class)),
+    }
+}
+
+const fn fix_of(class: FailureClass) -> &'static str {
+    match class {
+        FailureClass::Auth => {
+            "renew the token (scope Work Items: Read) and check that it belongs to this \
+             organisation"
+        }
+        FailureClass::Denied => "give the token's owner read access to the project's work items",
+        FailureClass::Config => "check source.base_url and source.project against the address bar",
+        FailureClass::BadQuery | FailureClass::TooMany | FailureClass::TooSlow => {
+            "try the condition of source.where in the tracker's query editor and correct it"
+        }
+        FailureClass::Version => "set source.api_version to what the server speaks, such as 6.0",
+        _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
+    }
+}
+
+/// What earlier runs left: a breaker that holds keeps the next run from asking.
+async fn breaker(patient: &Patient) -> Check {
+    let Some(remembered) = remembered(patient).await else {
+        return Check::ok("breaker", "closed: nothing was asked yet");
+    };
+    let now = patient.clock.now();
+    let until = match remembered.breaker.state {
+        State::Open { until, .. } if until > now => Some(until),
+        _ => remembered.not_before.filter(|until| *until > now),
+    };
+    match until {
+        None => Check::ok("breaker", "closed"),
+        Some(until) => Check::warning(
+            "breaker",
+            format!("the source is not asked before {until}"),
+            "when the cause is gone, `heartbeat retry --source` closes it at once",
+        ),
+    }
+}
+
+async fn remembered(patient: &Patient) -> Option<Remembered> {
+    let store = Store::open_for_reading(patient.state.as_ref().ok()?).ok()??;
+    let text = store.source_memory(patient.config.source.name.clone()).await.ok()??;
+    serde_json::from_str(&text).ok()
+}
+
+/// The two clocks, by the `Date` of any answer.
+async fn skew(patient: &Patient) -> Check {
+    let Some(theirs) = their_time(&patient.config.source.base_url).await else {
+        return Check::skipped("clock", "the server did not tell its time");
+    };
+    let off = patient.clock.now().duration_since(theirs);
+    if off.abs() <= SKEW_TOLD {
+        return Check::ok("clock", format!("within {} s of the server's", off.abs().as_secs()));
+    }
+    let (seconds, way) =
+        (off.abs().as_secs(), if off.is_negative() { "behind" } else { "ahead of" });
+    Check::warning(
+        "clock",
+        format!("this machine's clock is {seconds} s {way} the server's"),
+        "switch time synchronisation on (timedatectl set-ntp true), or raise source.overlap",
+    )
+}
+
+async fn their_time(base_url: &str) -> Option<jiff::Timestamp> {
+    // Fails when a provider is already installed, and then that one serves as well.
+    let _already_installed = rustls::crypto::ring::default_provider().install_default();
+    let url = reqwest::Url::parse(base_url).ok()?;
+    let mut builder =
+        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE);
+    if url.host_str().is_some_and(|host| host == "localhost" || host.starts_with("127.")) {
+        builder = builder.no_proxy();
+    }
+    let answer = builder.build().ok()?.get(url).send().await.ok()?;
+    let date = answer.headers().get("date")?.to_str().ok()?;
+    jiff::fmt::rfc2822::parse(date).ok().map(|time| time.timestamp())
+}

@@ -1,0 +1,117 @@
+//! The state: can be written, is of our version, is not held by somebody who hangs.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Check, Patient};
+use crate::session::{Ledger, process};
+use crate::store::{HolderHealth, Journal, RunLock, Store};
+
+const MOVE: &str = "choose a folder that this user can write, with --state-dir or [state] dir";
+
+pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
+    let folder = match &patient.state {
+        Ok(folder) => folder,
+        Err(why) => return vec![Check::failed("state", why, MOVE)],
+    };
+    if let Err(error) = try_writing(folder) {
+        let found = format!("{} cannot be written: {error}", folder.display());
+        return vec![Check::failed("state", found, MOVE)];
+    }
+    match Store::open_for_reading(folder) {
+        Err(error) => {
+            let fix = "the message above says what to do; nothing was touched";
+            vec![Check::failed("state", error.to_string(), fix)]
+        }
+        Ok(None) => {
+            let found = format!("{} is ready; nothing has run on it yet", folder.display());
+            vec![Check::ok("state", found)]
+        }
+        Ok(Some(store)) => {
+            let found = format!(
+                "{} can be written, schema version {}",
+                folder.display(),
+                crate::store::SCHEMA_VERSION
+            );
+            let lock = lock(patient, folder);
+            let orphans = orphans(patient, &store).await;
+            let budget = budget(patient, &store).await;
+            vec![Check::ok("state", found), lock, orphans, budget]
+        }
+    }
+}
+
+/// By doing it: permissions alone do not tell of full, read-only or odd file systems. What is made
+/// for it is removed again.
+fn try_writing(folder: &Path) -> io::Result<()> {
+    let mut made: Vec<PathBuf> = Vec::new();
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
+    let tried = (|| {
+        for path in missing.into_iter().rev() {
+            std::fs::create_dir(path)?;
+            made.push(path.to_path_buf());
+        }
+        let probe = folder.join(format!(".doctor-{}", std::process::id()));
+        std::fs::write(&probe, b"probe")?;
+        std::fs::remove_file(&probe)
+    })();
+    for path in made.into_iter().rev() {
+        // Not empty any more: somebody has begun to use it.
+        drop(std::fs::remove_dir(path));
+    }
+    tried
+}
+
+fn lock(patient: &Patient, folder: &Path) -> Check {
+    match RunLock::look(folder) {
+        Err(error) => Check::failed("run lock", error.to_string(), MOVE),
+        Ok(None) => Check::ok("run lock", "free"),
+        Ok(Some(holder)) => {
+            let (pid, purpose) = (holder.process.pid, &holder.purpose);
+            match holder.health(patient.clock.now()) {
+                HolderHealth::Alive => {
+                    Check::ok("run lock", format!("held by process {pid} ({purpose}), alive"))
+                }
+                HolderHealth::Hung => Check::failed(
+                    "run lock",
+                    format!("held by process {pid} ({purpose}), which gives no heartbeat"),
+                    format!("end it with `kill -9 {pid}`; its sessions end by themselves"),
+                ),
+            }
+        }
+    }
+}
+
+/// Rows whose keeper is gone: the next run resolves them.
+async fn orphans(patient: &Patient, store: &Store) -> Check {
+    let rows = match Journal::open(store.clone(), patient.clock.clone(), None) {
+        Ok(journal) => journal.open_rows().await.unwrap_or_default(),
+        Err(error) => return Check::failed("sessions", error.to_string(), MOVE),
+    };
+    let gone = rows.iter().filter(|row| !process::is_same(&row.keeper)).count();
+    let live = rows.len() - gone;
+    if gone == 0 {
+        return Check::ok("sessions", format!("{live} alive, none orphaned"));
+    }
+    Check::warning(
+        "sessions",
+        format!("{live} alive, {gone} left by a heartbeat that is gone"),
+        "the next run ends and closes them; `heartbeat --once` does it now",
+    )
+}
+
+async fn budget(patient: &Patient, store: &Store) -> Check {
+    let day = patient.clock.now().strftime("%F").to_string();
+    let committed = match store.spending_on(day).await {
+        Ok(spending) => spending.committed(),
+        Err(error) => return Check::failed("budget", error.to_string(), MOVE),
+    };
+    let config = &patient.config;
+    let left = config.budget.per_day.saturating_sub(committed);
+    let found = format!("{left} of {} left today", config.budget.per_day);
+    if left < config.triage.max_cost {
+        let fix = "raise budget.per_day, or wait for the next day (UTC)";
+        return Check::warning("budget", format!("{found}: no session can start"), fix);
+    }
+    Check::ok("budget", found)
+}

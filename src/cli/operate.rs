@@ -1,0 +1,90 @@
+//! The commands of whoever operates heartbeat: kill, report, doctor, service, the breaker.
+
+use std::sync::Arc;
+
+use super::doctor::{self, Diagnosis, Patient};
+use super::error::CommandError;
+use super::exit::Code;
+use super::report::ReportArgs;
+use super::service::{Facts, ServiceCommand};
+use super::{Context, kill, report, service, write_out};
+use crate::app::{self, ConfiguredCredential, aftermath};
+use crate::config::load;
+use crate::event::Sink;
+use crate::fetch::Guarded;
+use crate::fetch::ado::AdoSource;
+use crate::run::RunError;
+use crate::store::{Journal, Store};
+
+impl Context {
+    /// Ends one session, whoever runs it.
+    pub(super) async fn kill(&self, session: &str) -> Result<Code, CommandError> {
+        let Some((store, config)) = self.state()? else { return self.no_state() };
+        let killed = kill::kill(&store, &self.clock, session, config.timeouts.grace).await?;
+        self.print(&killed, kill::render)?;
+        Ok(if killed.gone { Code::Done } else { Code::Unexpected })
+    }
+
+    /// Closes the breaker by hand.
+    pub(super) async fn retry_source(&self) -> Result<(), CommandError> {
+        let Some((reading, config)) = self.state()? else { return self.no_state().map(drop) };
+        let store = Store::open(reading.folder())?;
+        let journal = Arc::new(Journal::open(store, self.clock.clone(), None)?);
+        let credential = Arc::new(ConfiguredCredential::new(&config, &self.environment));
+        let memory = Arc::clone(&journal);
+        let ado = AdoSource::new(&config.source, credential, self.clock.clone(), memory)
+            .map_err(RunError::Fetch)?;
+        let (notebook, sink) = (ado.notebook(), Arc::clone(&journal) as Arc<dyn Sink>);
+        let guarded = Guarded::new(Arc::new(ado), notebook, self.clock.clone(), sink);
+        guarded.reset().await.map_err(RunError::Fetch)?;
+        journal.flush().await?;
+        write_out(&format!(
+            "the breaker of source {:?} is closed; the next run asks again\n",
+            config.source.name
+        ))
+    }
+
+    /// Prints or writes a report.
+    pub(super) async fn report(&self, args: &ReportArgs) -> Result<Code, CommandError> {
+        let Some((store, config)) = self.state()? else { return self.no_state() };
+        let text = report::text(args, &store, &config, self.clock.now(), self.global.json).await?;
+        match &args.out {
+            None => write_out(&text)?,
+            Some(file) => aftermath::write_file(file, &text)
+                .map_err(CommandError::io(format!("{} cannot be written", file.display())))?,
+        }
+        Ok(Code::Done)
+    }
+
+    /// Looks at everything a run needs.
+    pub(super) async fn doctor(&self) -> Result<Code, CommandError> {
+        let request = app::load_request(&self.global, &self.environment)?;
+        let diagnosis = match load(&request) {
+            Err(error) => Diagnosis::of_broken_config(&error),
+            Ok(loaded) => {
+                let state = app::state_folder(&loaded.config, &self.environment);
+                doctor::examine(&Patient {
+                    state: state.map_err(|error| error.to_string()),
+                    config: loaded.config,
+                    config_file: loaded.file,
+                    environment: self.environment.clone(),
+                    clock: self.clock.clone(),
+                    cwd: request.cwd,
+                })
+                .await
+            }
+        };
+        self.print(&diagnosis, doctor::render)?;
+        Ok(if diagnosis.healthy { Code::Done } else { Code::Unexpected })
+    }
+
+    /// Prints, installs or removes the description of the service.
+    pub(super) fn service(&self, command: &ServiceCommand) -> Result<Code, CommandError> {
+        let loaded = self.load()?;
+        let state = app::state_folder(&loaded.config, &self.environment)?;
+        let facts =
+            Facts::gather(&loaded.config, loaded.file.as_deref(), &state, &self.environment)?;
+        write_out(&service::run(command, &facts, &self.environment)?)?;
+        Ok(Code::Done)
+    }
+}

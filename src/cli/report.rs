@@ -1,0 +1,100 @@
+//! `heartbeat report`: the findings of a run or a period, to read or to mail.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::error::CommandError;
+use crate::app::aftermath;
+use crate::config::{Config, ReportFormat};
+use crate::report::digest::{Report, Scope};
+use crate::store::Store;
+
+/// Arguments of `heartbeat report`.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// A run, by its id or the beginning of it [default: the newest]
+    #[arg(long, value_name = "ID", conflicts_with = "since")]
+    pub run: Option<String>,
+    /// Everything since then: a span such as 7d or 12h, a day such as 2026-11-09, or a time
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// How it is written [default: md, with --json json]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Write to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The report as text.
+pub async fn text(
+    args: &ReportArgs,
+    store: &Store,
+    config: &Config,
+    now: Timestamp,
+    json: bool,
+) -> Result<String, CommandError> {
+    let scope = scope(args, store, now).await?;
+    let report = Report::gather(store, scope, &config.source.project, now).await?;
+    let default = if json { ReportFormat::Json } else { ReportFormat::Md };
+    aftermath::render(&report, args.format.unwrap_or(default))
+}
+
+async fn scope(args: &ReportArgs, store: &Store, now: Timestamp) -> Result<Scope, CommandError> {
+    if let Some(since) = &args.since {
+        // The present moment belongs to it.
+        let to = now.saturating_add(jiff::SignedDuration::from_millis(1)).unwrap_or(now);
+        return Ok(Scope::Period { from: parse_since(since, now)?, to });
+    }
+    let run = match &args.run {
+        Some(id) => store.run_like(id.to_lowercase()).await?.ok_or_else(|| {
+            CommandError::NotFound(format!(
+                "there is no run {id}, or several begin like that; `heartbeat runs` lists them"
+            ))
+        })?,
+        None => store.runs(1).await?.pop().ok_or_else(|| {
+            CommandError::NotFound("nothing has run on this state yet".to_owned())
+        })?,
+    };
+    Ok(Scope::Run { run: run.run })
+}
+
+/// A span back from now, a day in UTC, or a time.
+fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
+    let wrong = || {
+        CommandError::Usage(format!(
+            "--since {text:?} is no time; write a span such as 7d or 12h, or a day such as 2026-11-09"
+        ))
+    };
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    if let Ok(day) = text.parse::<jiff::civil::Date>() {
+        return day
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .map(|day| day.timestamp())
+            .map_err(|_| wrong());
+    }
+    let span: jiff::Span = text.trim_start_matches('-').parse().map_err(|_| wrong())?;
+    let back =
+        now.to_zoned(jiff::tz::TimeZone::UTC).checked_sub(span.abs()).map_err(|_| wrong())?;
+    Ok(back.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_takes_spans_days_and_times() {
+        let now: Timestamp = "2026-11-16T08:00:00Z".parse().unwrap();
+        let since = |text| parse_since(text, now).map(|t| t.to_string());
+        assert_eq!(since("7d").unwrap(), "2026-11-09T08:00:00Z");
+        assert_eq!(since("12h").unwrap(), "2026-11-15T20:00:00Z");
+        assert_eq!(since("2026-11-01").unwrap(), "2026-11-01T00:00:00Z");
+        assert_eq!(since("2026-11-01T05:00:00+01:00").unwrap(), "2026-11-01T04:00:00Z");
+        assert!(since("yesterday").is_err());
+    }
+}

@@ -1,0 +1,364 @@
+//! `heartbeat service`: the description of the service for systemd and launchd, printed, installed
+//! or removed. Nothing is started: the commands for that are told.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::error::CommandError;
+use crate::config::{Config, Environment};
+
+const UNIT: &str = "heartbeat.service";
+const LABEL: &str = "local.heartbeat";
+
+/// What to do with the service.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ServiceCommand {
+    /// Print its description
+    Print(ServiceArgs),
+    /// Write it where the service manager looks
+    Install(InstallArgs),
+    /// Remove it
+    Uninstall(ServiceArgs),
+}
+
+/// Which service manager, for whom.
+#[derive(Debug, Clone, Copy, Args)]
+#[group(skip)]
+pub struct ServiceArgs {
+    /// For systemd (the default on Linux)
+    #[arg(long, conflicts_with = "launchd")]
+    pub systemd: bool,
+    /// For launchd (the default on macOS)
+    #[arg(long)]
+    pub launchd: bool,
+    /// For this user (the default, unless run by root)
+    #[arg(long, conflicts_with = "system")]
+    pub user: bool,
+    /// For the whole machine
+    #[arg(long)]
+    pub system: bool,
+}
+
+/// Arguments of `heartbeat service install`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct InstallArgs {
+    /// Where
+    #[command(flatten)]
+    pub service: ServiceArgs,
+    /// Write over an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manager {
+    Systemd,
+    Launchd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    User,
+    System,
+}
+
+impl ServiceArgs {
+    fn manager(self) -> Manager {
+        match (self.systemd, self.launchd) {
+            (true, _) => Manager::Systemd,
+            (_, true) => Manager::Launchd,
+            _ if cfg!(target_os = "macos") => Manager::Launchd,
+            _ => Manager::Systemd,
+        }
+    }
+
+    fn reach(self) -> Reach {
+        match (self.user, self.system) {
+            (true, _) => Reach::User,
+            (_, true) => Reach::System,
+            _ if nix::unistd::Uid::effective().is_root() => Reach::System,
+            _ => Reach::User,
+        }
+    }
+}
+
+/// What the service needs to know of this machine.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The binary.
+    pub program: PathBuf,
+    /// The configuration file.
+    pub config_file: PathBuf,
+    /// Where the state lives.
+    pub state: PathBuf,
+    /// `PATH`, so that the agent is found.
+    pub path: String,
+    /// The user it runs as, for a service of the whole machine.
+    pub user: String,
+    /// The user's home folder.
+    pub home: PathBuf,
+    /// Longest way from the wish to stop to the end, in seconds.
+    pub stop_seconds: u64,
+    /// Processes of all sessions together.
+    pub tasks: u32,
+}
+
+impl Facts {
+    /// From the configuration and this machine.
+    pub fn gather(
+        config: &Config,
+        config_file: Option<&Path>,
+        state: &Path,
+        environment: &Environment,
+    ) -> Result<Self, CommandError> {
+        let program = std::env::current_exe()
+            .map_err(CommandError::io("heartbeat's own binary cannot be found"))?;
+        let config_file = config_file.map(std::path::absolute).transpose();
+        let config_file = config_file.map_err(CommandError::io("no working directory"))?;
+        let home = environment.home().unwrap_or_else(|| "/root".into());
+        let default = home.join(".config/heartbeat").join(crate::config::FILE_NAME);
+        let (sessions, each) = (config.limits.max_live_sessions, config.limits.max_processes);
+        Ok(Self {
+            program,
+            config_file: config_file.unwrap_or(default),
+            state: state.to_path_buf(),
+            path: environment.text("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
+            user: nix::unistd::User::from_uid(nix::unistd::Uid::effective())
+                .ok()
+                .flatten()
+                .map_or_else(|| "heartbeat".into(), |user| user.name),
+            home,
+            // Grace, sweep, the last report, and air.
+            stop_seconds: config.timeouts.grace.as_secs() + 60,
+            // Threads count as well; heartbeat's own are few.
+            tasks: sessions.saturating_mul(each).saturating_mul(4).saturating_add(128),
+        })
+    }
+}
+
+/// Does it; returns what to tell.
+pub fn run(
+    command: &ServiceCommand,
+    facts: &Facts,
+    environment: &Environment,
+) -> Result<String, CommandError> {
+    match command {
+        ServiceCommand::Print(args) => Ok(describe(*args, facts)),
+        ServiceCommand::Install(args) => install(*args, facts, environment),
+        ServiceCommand::Uninstall(args) => uninstall(*args, environment),
+    }
+}
+
+fn describe(args: ServiceArgs, facts: &Facts) -> String {
+    match args.manager() {
+        Manager::Systemd => systemd(facts, args.reach()),
+        Manager::Launchd => launchd(facts, args.reach()),
+    }
+}
+
+fn install(
+    args: InstallArgs,
+    facts: &Facts,
+    environment: &Environment,
+) -> Result<String, CommandError> {
+    let file = place(args.service, environment)?;
+    if file.exists() && !args.force {
+        return Err(CommandError::Usage(format!(
+            "{} exists already; look at it, or write it anew with --force",
+            file.display()
+        )));
+    }
+    if !facts.config_file.exists() {
+        return Err(CommandError::Usage(format!(
+            "the service would read {}, and there is no such file; write one with `heartbeat init` \
+             or name it with --config",
+            facts.config_file.display()
+        )));
+    }
+    let failed = || CommandError::io(format!("{} cannot be written", file.display()));
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(failed())?;
+    }
+    std::fs::write(&file, describe(args.service, facts)).map_err(failed())?;
+    Ok(format!("Wrote {}.\n{}", file.display(), next_steps(args.service, facts, &file)))
+}
+
+fn uninstall(args: ServiceArgs, environment: &Environment) -> Result<String, CommandError> {
+    let file = place(args, environment)?;
+    std::fs::remove_file(&file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            CommandError::NotFound(format!("{} is not there", file.display()))
+        }
+        _ => CommandError::io(format!("{} cannot be removed", file.display()))(error),
+    })?;
+    let user = if args.reach() == Reach::User { " --user" } else { "" };
+    let after = match args.manager() {
+        Manager::Systemd => format!("systemctl{user} stop {UNIT}; systemctl{user} daemon-reload"),
+        Manager::Launchd => format!("launchctl bootout {}/{LABEL}", domain(args)),
+    };
+    Ok(format!("Removed {}.\nIf it is still running: {after}\n", file.display()))
+}
+
+fn place(args: ServiceArgs, environment: &Environment) -> Result<PathBuf, CommandError> {
+    let home = || {
+        environment
+            .home()
+            .ok_or_else(|| CommandError::Usage("HOME is not set; use --system".into()))
+    };
+    Ok(match (args.manager(), args.reach()) {
+        (Manager::Systemd, Reach::System) => Path::new("/etc/systemd/system").join(UNIT),
+        (Manager::Systemd, Reach::User) => {
+            let config = environment.config_home();
+            config.map_or_else(home, Ok)?.join("systemd/user").join(UNIT)
+        }
+        (Manager::Launchd, Reach::System) => {
+            Path::new("/Library/LaunchDaemons").join(format!("{LABEL}.plist"))
+        }
+        (Manager::Launchd, Reach::User) => {
+            home()?.join("Library/LaunchAgents").join(format!("{LABEL}.plist"))
+        }
+    })
+}
+
+fn domain(args: ServiceArgs) -> String {
+    match args.reach() {
+        Reach::System => "system".into(),
+        Reach::User => format!("gui/{}", nix::unistd::Uid::current()),
+    }
+}
+
+fn next_steps(args: ServiceArgs, facts: &Facts, file: &Path) -> String {
+    let secrets = secrets_file(facts, args.reach());
+    match (args.manager(), args.reach()) {
+        (Manager::Systemd, reach) => {
+            let user = if reach == Reach::User { " --user" } else { "" };
+            let linger = match reach {
+                Reach::User => format!("  loginctl enable-linger {}\n", facts.user),
+                Reach::System => String::new(),
+            };
+            format!(
+                "Put the credentials (AZURE_DEVOPS_PAT=…, ANTHROPIC_API_KEY=…) into {}, mode 600. \
+                 Then:\n  heartbeat doctor\n{linger}  systemctl{user} daemon-reload\n  \
+                 systemctl{user} enable --now {UNIT}\n  journalctl{user} -u {UNIT} -f\n",
+                secrets.display()
+            )
+        }
+        (Manager::Launchd, _) => format!(
+            "Point [source] token_file at a file of mode 600, then:\n  heartbeat doctor\n  \
+             launchctl bootstrap {} {}\n",
+            domain(args),
+            file.display()
+        ),
+    }
+}
+
+fn secrets_file(facts: &Facts, reach: Reach) -> PathBuf {
+    match reach {
+        Reach::User => facts.home.join(".config/heartbeat/environment"),
+        Reach::System => "/etc/heartbeat/environment".into(),
+    }
+}
+
+/// What hardening is left out, and why: agents are contained by user and PID namespaces, which
+/// RestrictNamespaces and PrivateUsers forbid and ProtectControlGroups would weaken; their runtime
+/// makes code at run time, which MemoryDenyWriteExecute forbids.
+fn systemd(facts: &Facts, reach: Reach) -> String {
+    let (program, config, state) =
+        (quoted(&facts.program), quoted(&facts.config_file), facts.state.display());
+    let secrets = secrets_file(facts, reach);
+    let mut unit = format!(
+        "# Made by `heartbeat service print`. Settings belong into a drop-in: systemctl edit \
+         {UNIT}\n\
+         [Unit]\nDescription=Heartbeat: work items triaged and analysed on schedule\n\
+         Wants=network-online.target\nAfter=network-online.target\nStartLimitIntervalSec=10min\n\
+         StartLimitBurst=5\n\n\
+         [Service]\nType=notify\nNotifyAccess=main\nExecStart={program} --config {config}\n\
+         ExecReload=/bin/kill -HUP $MAINPID\nEnvironment=\"PATH={path}\"\n\
+         EnvironmentFile=-{secrets}\n",
+        path = facts.path.replace('%', "%%").replace('"', "\\\""),
+        secrets = secrets.display(),
+    );
+    let stop = facts.stop_seconds;
+    let _: std::fmt::Result = write!(
+        unit,
+        "# Fed only when the schedule has just turned and the state was just locked for writing.\n\
+         WatchdogSec=3min\nRestart=on-failure\nRestartSec=30s\n\
+         # Usage, credential, configuration: only a person can help.\n\
+         RestartPreventExitStatus=2 77 78\nSuccessExitStatus=130 143\n\
+         # First heartbeat itself, which ends its sessions with grace; then whatever is left.\n\
+         KillMode=mixed\nTimeoutStopSec={stop}s\n\
+         # A last net under limits.max_processes and limits.max_memory.\n\
+         TasksMax={tasks}\nOOMPolicy=continue\nDelegate=yes\n\
+         NoNewPrivileges=yes\nUMask=0077\nLockPersonality=yes\nRestrictRealtime=yes\n\
+         RestrictSUIDSGID=yes\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n\
+         SystemCallArchitectures=native\n",
+        tasks = facts.tasks,
+    );
+    if reach == Reach::System {
+        let _: std::fmt::Result = write!(
+            unit,
+            "User={}\nProtectSystem=strict\nReadWritePaths={state}\nPrivateTmp=yes\n\
+             ProtectClock=yes\nProtectHostname=yes\nProtectKernelModules=yes\n\
+             # Instead of the environment file: LoadCredential=pat:/etc/heartbeat/pat and\n\
+             # token_file = \"/run/credentials/{UNIT}/pat\"\n",
+            facts.user,
+        );
+    }
+    let wanted = match reach {
+        Reach::User => "default.target",
+        Reach::System => "multi-user.target",
+    };
+    let _: std::fmt::Result = write!(unit, "\n[Install]\nWantedBy={wanted}\n");
+    unit
+}
+
+/// One argument of `ExecStart`.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string().replace('%', "%%");
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '%' | '+');
+    if text.chars().all(plain) {
+        return text;
+    }
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "$$"))
+}
+
+/// launchd ends only its own process; heartbeat ends its sessions, and finds orphans at its start.
+fn launchd(facts: &Facts, reach: Reach) -> String {
+    let log = facts.state.join("heartbeat.log");
+    let user = match reach {
+        Reach::System => {
+            format!("  <key>UserName</key><string>{}</string>\n", xml(&facts.user))
+        }
+        Reach::User => String::new(),
+    };
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
+         \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
+         <plist version=\"1.0\">\n<dict>\n\
+         \x20 <key>Label</key><string>{LABEL}</string>\n\
+         \x20 <key>ProgramArguments</key>\n  <array>\n\
+         \x20   <string>{program}</string>\n    <string>--config</string>\n\
+         \x20   <string>{config}</string>\n  </array>\n{user}\
+         \x20 <key>EnvironmentVariables</key>\n  <dict><key>PATH</key><string>{path}</string></dict>\n\
+         \x20 <key>RunAtLoad</key><true/>\n\
+         \x20 <key>KeepAlive</key>\n  <dict><key>SuccessfulExit</key><false/></dict>\n\
+         \x20 <key>ThrottleInterval</key><integer>30</integer>\n\
+         \x20 <key>ExitTimeOut</key><integer>{stop}</integer>\n\
+         \x20 <key>ProcessType</key><string>Background</string>\n\
+         \x20 <key>Umask</key><integer>63</integer>\n\
+         \x20 <key>StandardErrorPath</key><string>{log}</string>\n</dict>\n</plist>\n",
+        program = xml(&facts.program.display().to_string()),
+        config = xml(&facts.config_file.display().to_string()),
+        path = xml(&facts.path),
+        stop = facts.stop_seconds,
+        log = xml(&log.display().to_string()),
+    )
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}

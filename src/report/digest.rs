@@ -1,0 +1,303 @@
+//! What a report says, before it has a form: one run, or a stretch of time.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::event::{RunOutcome, RunSummary};
+use crate::model::RunId;
+use crate::store::{FindingRow, ItemRow, Phase, RunRow, SessionRow, Store, StoreError};
+
+/// What a report is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "of", rename_all = "snake_case")]
+pub enum Scope {
+    /// One run.
+    Run {
+        /// Which.
+        run: RunId,
+    },
+    /// Everything that began in `[from, to)`.
+    Period {
+        /// Its beginning.
+        from: Timestamp,
+        /// Its end.
+        to: Timestamp,
+    },
+}
+
+/// All that a report says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// What it is about.
+    pub scope: Scope,
+    /// The project it speaks of.
+    pub project: String,
+    /// When it was made.
+    pub made_at: Timestamp,
+    /// The runs, oldest first.
+    pub runs: Vec<RunRow>,
+    /// Their figures together.
+    pub totals: RunSummary,
+    /// What was found.
+    pub findings: Vec<FindingRow>,
+    /// Sessions that did not complete.
+    pub failed_sessions: Vec<SessionRow>,
+    /// Items that are not finished now, with their reasons.
+    pub open: Vec<ItemRow>,
+}
+
+impl Report {
+    /// Gathers a report. Reads only.
+    pub async fn gather(
+        store: &Store,
+        scope: Scope,
+        project: &str,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let (runs, findings, sessions) = match scope {
+            Scope::Run { run } => (
+                store.run_like(run.to_string()).await?.into_iter().collect(),
+                store.findings_in(run).await?,
+                store.sessions_in(run).await?,
+            ),
+            Scope::Period { from, to } => (
+                store.runs_between(from, to).await?,
+                store.findings_between(from, to).await?,
+                store.sessions_between(from, to).await?,
+            ),
+        };
+        let failed = |session: &SessionRow| {
+            session.outcome.as_ref().is_some_and(|outcome| !outcome.is_success())
+        };
+        Ok(Self {
+            scope,
+            project: project.to_owned(),
+            made_at: now,
+            totals: totals(&runs),
+            runs,
+            findings,
+            failed_sessions: sessions.into_iter().filter(failed).collect(),
+            open: store.open_items().await?,
+        })
+    }
+
+    /// One line that says it all.
+    pub fn headline(&self) -> String {
+        let t = &self.totals;
+        let mut parts = vec![
+            format!("{} changed", t.new + t.changed),
+            format!("{} triaged", t.triaged),
+            count(self.findings.len() as u64, "finding", "findings"),
+        ];
+        let failed = self.failed_sessions.len() as u64;
+        if failed > 0 {
+            parts.push(count(failed, "failed session", "failed sessions"));
+        }
+        let parked = self.parked().count() as u64;
+        if parked > 0 {
+            parts.push(format!("{parked} parked"));
+        }
+        parts.push(t.cost.to_string());
+        parts.join(" · ")
+    }
+
+    /// What it is about, in words.
+    pub fn title(&self) -> String {
+        let project =
+            if self.project.is_empty() { String::new() } else { format!(" for {}", self.project) };
+        match self.scope {
+            Scope::Run { .. } => {
+                let began = self.runs.first().map_or(self.made_at, |run| run.started_at);
+                format!("Heartbeat{project}, run of {}", minute(began))
+            }
+            Scope::Period { from, to } => {
+                format!("Heartbeat{project}, {} to {}", minute(from), minute(to))
+            }
+        }
+    }
+
+    /// Items that wait for a person.
+    pub fn parked(&self) -> impl Iterator<Item = &ItemRow> {
+        self.open.iter().filter(|item| item.phase == Phase::Parked)
+    }
+
+    /// Did something go wrong that a person should know?
+    pub fn is_trouble(&self) -> bool {
+        let bad = |run: &RunRow| {
+            !matches!(
+                run.outcome,
+                None | Some(
+                    RunOutcome::Completed | RunOutcome::NothingNew | RunOutcome::Interrupted
+                )
+            )
+        };
+        self.runs.iter().any(bad) || self.totals.parked > 0
+    }
+
+    /// Is there anything to tell at all?
+    pub fn is_news(&self) -> bool {
+        self.is_trouble() || !self.findings.is_empty()
+    }
+}
+
+/// To the minute, UTC.
+pub fn minute(at: Timestamp) -> String {
+    at.strftime("%F %H:%M UTC").to_string()
+}
+
+fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+fn totals(runs: &[RunRow]) -> RunSummary {
+    let mut sum = RunSummary::default();
+    for one in runs.iter().filter_map(|run| run.summary) {
+        sum.fetched += one.fetched;
+        sum.new += one.new;
+        sum.changed += one.changed;
+        sum.unchanged += one.unchanged;
+        sum.triaged += one.triaged;
+        sum.analysed += one.analysed;
+        sum.settled_by_triage += one.settled_by_triage;
+        sum.deferred += one.deferred;
+        sum.waiting += one.waiting;
+        sum.parked += one.parked;
+        sum.vanished += one.vanished;
+        sum.failed_sessions += one.failed_sessions;
+        sum.sessions += one.sessions;
+        sum.cost += one.cost;
+    }
+    sum
+}
+
+#[cfg(test)]
+pub mod samples {
+    //! Reports for the tests of their forms.
+    #![expect(missing_docs, reason = "words of tests")]
+    use super::*;
+    use crate::event::{Reason, Trigger};
+    use crate::model::{
+        Confidence, Effort, FailureKind, FileReference, Finding, ItemId, ItemKey, Outcome, Risk,
+        SessionId, Stage, Usd,
+    };
+
+    pub const HOSTILE: &str =
+        "<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://e/i.png) <!channel> `a|b`";
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    pub fn report(words: &str) -> Report {
+        let run = RunId(uuid::Uuid::from_u128(7));
+        let key = ItemKey::new("ado", ItemId(42));
+        let summary = RunSummary {
+            fetched: 9,
+            new: 2,
+            changed: 1,
+            triaged: 3,
+            analysed: 1,
+            sessions: 2,
+            failed_sessions: 1,
+            cost: Usd::from_dollars(0.25),
+            ..RunSummary::default()
+        };
+        let began = at("2026-11-16T08:00:00Z");
+        Report {
+            scope: Scope::Run { run },
+            project: "Parcel".into(),
+            made_at: at("2026-11-16T08:10:00Z"),
+            runs: vec![RunRow {
+                run,
+                trigger: Trigger::Schedule,
+                started_at: began,
+                ended_at: Some(at("2026-11-16T08:09:00Z")),
+                outcome: Some(RunOutcome::SomeFailed),
+                summary: Some(summary),
+            }],
+            totals: summary,
+            findings: vec![finding(key.clone(), run, words)],
+            failed_sessions: vec![SessionRow {
+                session: SessionId(uuid::Uuid::from_u128(9)),
+                run,
+                stage: Stage::Deep,
+                item: Some(key.clone()),
+                attempt: 2,
+                tier: "pidns".into(),
+                started_at: began,
+                ended_at: Some(began),
+                outcome: Some(Outcome::BadOutput { why: FailureKind::NoJson }),
+                usage: None,
+                survivors: Some(0),
+            }],
+            open: vec![ItemRow {
+                key,
+                title: words.into(),
+                item_type: "Bug".into(),
+                url: "javascript:alert(1)".into(),
+                revision: 3,
+                last_changed: began,
+                last_processed: None,
+                phase: Phase::Parked,
+                reason: Reason::AttemptsExhausted,
+                attempts: 3,
+                next_attempt: None,
+                deferrals: 0,
+                verdict: None,
+            }],
+        }
+    }
+
+    fn finding(key: ItemKey, run: RunId, words: &str) -> FindingRow {
+        FindingRow {
+            key,
+            title: words.into(),
+            url: "https://dev.azure.com/contoso/_workitems/edit/42".into(),
+            revision: 3,
+            session: SessionId(uuid::Uuid::from_u128(8)),
+            run,
+            created_at: at("2026-11-16T08:05:00Z"),
+            finding: Finding {
+                summary: words.into(),
+                likely_causes: vec![words.into()],
+                files: vec![FileReference {
+                    path: words.into(),
+                    reason: words.into(),
+                    exists: Some(false),
+                }],
+                suggested_change: words.into(),
+                risk: Risk::High,
+                effort: Effort::Small,
+                confidence: Confidence::Medium,
+                open_questions: vec![words.into()],
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headline_counts_what_matters() {
+        let report = samples::report("words");
+        assert_eq!(
+            report.headline(),
+            "3 changed · 3 triaged · 1 finding · 1 failed session · 1 parked · $0.25"
+        );
+        assert_eq!(report.title(), "Heartbeat for Parcel, run of 2026-11-16 08:00 UTC");
+    }
+
+    #[test]
+    fn news_and_trouble_are_told_apart() {
+        let mut report = samples::report("words");
+        assert!(report.is_trouble() && report.is_news());
+        report.runs[0].outcome = Some(RunOutcome::Completed);
+        assert!(!report.is_trouble() && report.is_news());
+        report.findings.clear();
+        assert!(!report.is_news());
+        report.totals.parked = 1;
+        assert!(report.is_trouble());
+    }
+}

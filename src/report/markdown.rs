@@ -1,0 +1,180 @@
+//! A report as Markdown. Pure. Words of work items and of the model stay words: no link, image,
+//! heading or HTML can come out of them.
+
+use std::fmt::Write as _;
+
+use super::digest::{Report, minute};
+use super::lines::{seconds, short_key, word};
+use crate::analyze;
+use crate::store::{FindingRow, RunRow};
+
+/// The whole report.
+pub fn render(report: &Report) -> String {
+    let mut page = format!("# {}\n\n{}\n", line(&report.title()), report.headline());
+    runs(&mut page, report);
+    findings(&mut page, report);
+    failures(&mut page, report);
+    open(&mut page, report);
+    let _: std::fmt::Result = write!(
+        page,
+        "\n---\nMade {} by heartbeat {}. Costs are as the agent reports them.\n",
+        minute(report.made_at),
+        env!("CARGO_PKG_VERSION")
+    );
+    page
+}
+
+fn runs(page: &mut String, report: &Report) {
+    page.push_str("\n## Runs\n\n| began | outcome | took | fetched | changed | triaged | findings | cost |\n|---|---|---|--:|--:|--:|--:|--:|\n");
+    for run in &report.runs {
+        let s = run.summary.unwrap_or_default();
+        let _: std::fmt::Result = writeln!(
+            page,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            minute(run.started_at),
+            outcome(run),
+            took(run),
+            s.fetched,
+            s.new + s.changed,
+            s.triaged,
+            s.analysed,
+            s.cost
+        );
+    }
+}
+
+fn findings(page: &mut String, report: &Report) {
+    if report.findings.is_empty() {
+        page.push_str("\n## Findings\n\nNone.\n");
+        return;
+    }
+    page.push_str("\n## Findings\n");
+    for row in &report.findings {
+        let _: std::fmt::Result = write!(
+            page,
+            "\n### {} {}\n\n{}\n{}",
+            short_key(&row.key),
+            line(&row.title),
+            source(row),
+            analyze::markdown(&row.finding)
+        );
+    }
+}
+
+fn source(row: &FindingRow) -> String {
+    let at = minute(row.created_at);
+    match web_address(&row.url) {
+        Some(url) => format!("<{url}> · revision {} · {at}\n", row.revision),
+        None => format!("revision {} · {at}\n", row.revision),
+    }
+}
+
+fn failures(page: &mut String, report: &Report) {
+    if report.failed_sessions.is_empty() {
+        return;
+    }
+    page.push_str("\n## Sessions that did not complete\n\n");
+    for session in &report.failed_sessions {
+        let item = session.item.as_ref().map(short_key).unwrap_or_default();
+        let how = session.outcome.as_ref().map(ToString::to_string).unwrap_or_default();
+        let _: std::fmt::Result = writeln!(
+            page,
+            "- {} {item} attempt {}: {how} (session `{}`)",
+            session.stage, session.attempt, session.session
+        );
+    }
+}
+
+fn open(page: &mut String, report: &Report) {
+    if report.open.is_empty() {
+        return;
+    }
+    page.push_str("\n## Not finished\n\n");
+    for item in &report.open {
+        let next = item.next_attempt.map(|t| format!(", next attempt {}", minute(t)));
+        let _: std::fmt::Result = writeln!(
+            page,
+            "- {} {}: {} ({}{})",
+            short_key(&item.key),
+            line(&item.title),
+            word(&item.phase),
+            word(&item.reason),
+            next.unwrap_or_default()
+        );
+    }
+}
+
+/// How a run ended, in words.
+pub(super) fn outcome(run: &RunRow) -> String {
+    run.outcome.map_or_else(|| "going on".into(), |outcome| word(&outcome))
+}
+
+/// How long a run took.
+pub(super) fn took(run: &RunRow) -> String {
+    run.ended_at
+        .and_then(|end| u64::try_from(end.duration_since(run.started_at).as_millis()).ok())
+        .map(seconds)
+        .unwrap_or_default()
+}
+
+/// The address, if it is one that a browser may be sent to.
+pub(super) fn web_address(url: &str) -> Option<&str> {
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '<' | '>' | '"' | '\'' | '`' | '\\');
+    let web = url.starts_with("https://") || url.starts_with("http://");
+    (web && url.chars().all(plain)).then_some(url)
+}
+
+/// One line of plain words.
+fn line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '!' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::digest::samples::{HOSTILE, report};
+
+    #[test]
+    fn words_of_strangers_stay_words() {
+        let page = render(&report(HOSTILE));
+        assert!(!page.contains("<script"), "{page}");
+        assert!(!page.contains("](javascript"), "{page}");
+        assert!(!page.contains("![i]("), "{page}");
+        assert!(page.contains("&lt;script>alert(1)"), "{page}");
+    }
+
+    #[test]
+    fn every_part_is_there() {
+        let page = render(&report("The total is wrong"));
+        for part in [
+            "# Heartbeat for Parcel, run of 2026-11-16 08:00 UTC",
+            "| 2026-11-16 08:00 UTC | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |",
+            "### #42 The total is wrong",
+            "<https://dev.azure.com/contoso/_workitems/edit/42> · revision 3",
+            "- deep #42 attempt 2: bad_output (NoJson)",
+            "- #42 The total is wrong: parked (attempts exhausted)",
+        ] {
+            assert!(page.contains(part), "{part} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn only_web_addresses_become_links() {
+        assert_eq!(web_address("javascript:alert(1)"), None);
+        assert_eq!(web_address("https://a/b c"), None);
+        assert_eq!(web_address("https://a/\"onload=x"), None);
+        assert!(web_address("https://a/b?c=d&e").is_some());
+    }
+}
