@@ -2,6 +2,13 @@
 //!
 //! Prints a table; asserts nothing, because times are the machine's.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a benchmark prints, and starts the binary it is about"
+)]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

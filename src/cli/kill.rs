@@ -48,7 +48,7 @@ pub async fn kill(
     };
     keeper.signal(Signal::SIGTERM).map_err(|error| CommandError::Io {
         what: format!("the keeper of session {id} cannot be signalled"),
-        source: error.into(),
+        source: error,
     })?;
     // Somebody may have stopped it.
     keeper.signal(Signal::SIGCONT).ok();
