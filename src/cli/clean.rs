@@ -124,3 +124,48 @@ fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io:
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_on(input: &[u8], change: impl Fn(&mut CleanArgs)) -> (String, String) {
+        let mut args = CleanArgs { file: None, tight: false, markdown_field: false, stats: false };
+        change(&mut args);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        run(&args, &mut &*input, &mut out, &mut err).unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(out).trim_end().to_owned(), text(err))
+    }
+
+    #[test]
+    fn flags_choose_the_rendering_and_the_format() {
+        let html = b"<p>see <a href='https://e.com/x'>docs</a> &amp; &lt;b&gt;</p>";
+        assert_eq!(run_on(html, |_| {}).0, "see [docs](https://e.com/x) & <b>");
+        assert_eq!(run_on(html, |args| args.tight = true).0, "see docs & <b>");
+        let markdown = run_on(b"a &lt;b&gt; *c*", |args| args.markdown_field = true);
+        assert_eq!(markdown.0, "a <b> *c*");
+    }
+
+    #[test]
+    fn stats_go_to_standard_error_with_the_alarm() {
+        let (out, err) = run_on(b"<p>a</p><p hidden>bcd</p>", |args| args.stats = true);
+        assert_eq!(out, "a");
+        assert!(err.contains("bytes          25 ->         1  (4.0 %)"), "{err}");
+        assert!(err.contains("3 hidden, 0 low-contrast, 0 invisible"), "{err}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_no_error_and_a_missing_file_is_a_clear_one() {
+        assert_eq!(run_on(b"a\xff\xed\xa0\x80b", |_| {}).0, "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}b");
+        let args = CleanArgs {
+            file: Some("/no/such/file".into()),
+            tight: false,
+            markdown_field: false,
+            stats: false,
+        };
+        let error =
+            run(&args, &mut std::io::empty(), &mut Vec::new(), &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().starts_with("cannot read /no/such/file: "), "{error}");
+    }
+}
