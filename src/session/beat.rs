@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 use super::conversation::Conversation;
@@ -131,6 +130,7 @@ impl Pulse {
 /// How long this machine has been suspended since its boot. Timers and limits do not count it.
 #[cfg(target_os = "linux")]
 fn time_asleep() -> Duration {
+    use nix::time::{ClockId, clock_gettime};
     let read = |clock| clock_gettime(clock).map(Duration::from).unwrap_or_default();
     read(ClockId::CLOCK_BOOTTIME).saturating_sub(read(ClockId::CLOCK_MONOTONIC))
 }

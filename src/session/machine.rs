@@ -362,11 +362,11 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
         #[test]
         fn the_word_is_given_once_and_only_after_the_row(
-            sequence in prop::collection::vec(inputs(), 0..40)
+            sequence in prop::collection::vec(inputs(), 0..25)
         ) {
             let taken = walk(&sequence);
             let words: Vec<_> =
@@ -377,7 +377,7 @@ mod tests {
 
         #[test]
         fn a_row_closes_only_with_a_certificate_and_ends_are_final(
-            sequence in prop::collection::vec(inputs(), 0..40)
+            sequence in prop::collection::vec(inputs(), 0..25)
         ) {
             let taken = walk(&sequence);
             for (_, input, next, effects) in &taken {
@@ -397,7 +397,7 @@ mod tests {
 
         #[test]
         fn the_first_cause_stands_and_is_announced_once(
-            sequence in prop::collection::vec(inputs(), 0..40)
+            sequence in prop::collection::vec(inputs(), 0..25)
         ) {
             let taken = walk(&sequence);
             let announced: Vec<Cause> = taken
@@ -418,7 +418,7 @@ mod tests {
 
         #[test]
         fn from_every_reachable_state_a_lost_keeper_leads_to_an_end(
-            sequence in prop::collection::vec(inputs(), 0..40)
+            sequence in prop::collection::vec(inputs(), 0..25)
         ) {
             let state = walk(&sequence).last().map_or(State::Prepared, |t| t.2);
             let ended = match state {

@@ -5,6 +5,7 @@
 //! them. On systems without `/proc` every reading is absent, and callers treat that as "unknown".
 
 use std::fs;
+#[cfg(not(target_os = "macos"))]
 use std::path::Path;
 
 use super::ProcessIdentity;
@@ -43,7 +44,18 @@ impl Stat {
     }
 }
 
+/// What the system says of a process; none if there is no such process.
+#[cfg(target_os = "macos")]
+pub use super::keeper::apple::{all, boot_id, stat};
+
+/// Direct children of a process.
+#[cfg(target_os = "macos")]
+pub fn children(pid: u32) -> Option<Vec<u32>> {
+    Some(super::keeper::apple::children(pid))
+}
+
 /// Reads `/proc/PID/stat`; none if there is no such process.
+#[cfg(not(target_os = "macos"))]
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -69,6 +81,7 @@ pub fn parse_stat(line: &[u8]) -> Option<Stat> {
 }
 
 /// The id of this boot, or an empty text where there is none.
+#[cfg(not(target_os = "macos"))]
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|text| text.trim().to_owned())
@@ -106,6 +119,7 @@ pub fn is_same(identity: &ProcessIdentity) -> bool {
 }
 
 /// Every process id on the machine (in our namespace).
+#[cfg(not(target_os = "macos"))]
 pub fn all() -> Vec<u32> {
     numbers_in(Path::new("/proc"))
 }
@@ -116,6 +130,7 @@ pub fn newest() -> Option<u32> {
 }
 
 /// Direct children of a process, over all of its threads. None where the kernel does not list them.
+#[cfg(not(target_os = "macos"))]
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     let tasks = format!("/proc/{pid}/task");
     let mut found = Vec::new();
@@ -133,10 +148,12 @@ pub fn children(pid: u32) -> Option<Vec<u32>> {
     Some(found)
 }
 
+#[cfg(not(target_os = "macos"))]
 fn children_by_parent(pid: u32) -> Vec<u32> {
     all().into_iter().filter(|child| stat(*child).is_some_and(|s| s.parent == pid)).collect()
 }
 
+#[cfg(not(target_os = "macos"))]
 fn numbers_in(folder: &Path) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()

@@ -5,20 +5,28 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::channel::Channel;
 use super::group::Group;
-use super::namespace::{self, Namespace};
+use super::namespace::Namespace;
 use super::protocol::{Ending, FromKeeper, Order, OwnReason, StartFailure, ToKeeper};
 use super::signals::Signals;
 use super::start;
 use super::sweep::{Swept, describe_left, sweep};
 use super::system::Birthplace;
+#[cfg(not(target_os = "linux"))]
+use crate::session::process;
 
 /// After this long something counts as unkillable; the keeper goes on trying.
 const SWEEP_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often descendants are looked at where they have to be followed; elsewhere a keeper sleeps
+/// until something happens.
+const LOOK_EVERY: Duration =
+    if cfg!(target_os = "linux") { Duration::from_secs(3_600) } else { Duration::from_millis(250) };
 
 /// Where the agent lives.
 #[derive(Debug)]
@@ -40,6 +48,8 @@ pub struct Life {
     pub tree: Tree,
     /// The session's group, if there is one.
     pub group: Option<Group>,
+    #[cfg(not(target_os = "linux"))]
+    tracked: super::tracked::Tracked,
 }
 
 /// When something has to happen by itself.
@@ -58,6 +68,47 @@ impl Times {
 }
 
 impl Life {
+    /// Before the word.
+    pub fn new(control: Channel, signals: Signals, tree: Tree, group: Option<Group>) -> Self {
+        Self {
+            control,
+            signals,
+            tree,
+            group,
+            #[cfg(not(target_os = "linux"))]
+            tracked: super::tracked::Tracked::default(),
+        }
+    }
+
+    /// Remembers who is below us now, where nobody else does it for us.
+    #[cfg(not(target_os = "linux"))]
+    fn track(&mut self) {
+        let children = |pid| process::children(pid).unwrap_or_default();
+        let start_of = |pid| process::stat(pid).filter(|s| !s.is_dead()).map(|s| s.start_time);
+        self.tracked.look(std::process::id(), children, start_of);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn track(&mut self) {}
+
+    /// Kills those who have detached; how many were there.
+    #[cfg(not(target_os = "linux"))]
+    fn kill_detached(&mut self) -> usize {
+        self.track();
+        let start_of = |pid| process::stat(pid).filter(|s| !s.is_dead()).map(|s| s.start_time);
+        let alive = self.tracked.alive(start_of);
+        for pid in alive.iter().filter_map(|pid| i32::try_from(*pid).ok()) {
+            kill(Pid::from_raw(pid), Signal::SIGKILL).ok();
+        }
+        alive.len()
+    }
+
+    /// Whoever detaches becomes our direct child here.
+    #[cfg(target_os = "linux")]
+    fn kill_detached(&mut self) -> usize {
+        0
+    }
+
     /// Starts the agent and keeps it until nothing of it is left.
     pub fn run(mut self, order: &Order) -> ExitCode {
         if let Some(group) = &self.group {
@@ -119,7 +170,8 @@ impl Life {
             if self.is_time_up(&mut times) {
                 return false;
             }
-            self.wait(times.next());
+            self.track();
+            self.wait(times.next().min(Instant::now() + LOOK_EVERY));
         }
     }
 
@@ -158,7 +210,7 @@ impl Life {
             self.control.send(&FromKeeper::Stopping(reason));
         }
         match &mut self.tree {
-            Tree::Direct(leader) => namespace::terminate(*leader),
+            Tree::Direct(leader) => terminate(*leader),
             Tree::Namespace(namespace) => namespace.terminate(),
         }
         times.kill = Some(Instant::now() + times.grace);
@@ -246,6 +298,8 @@ impl Life {
             Tree::Namespace(_) => None,
         };
         let mut swept = sweep(leader, &self.signals, SWEEP_WITHIN);
+        // Where the kernel's certificate covers direct children only, two empty looks stand for it.
+        swept.empty = swept.empty && self.kill_detached() == 0 && self.kill_detached() == 0;
         if let Some(population) = population {
             swept.killed = population;
         }
@@ -259,5 +313,13 @@ pub fn ending_of(status: WaitStatus) -> Option<Ending> {
         WaitStatus::Exited(_, code) => Some(Ending::Code(code)),
         WaitStatus::Signaled(_, signal, _) => Some(Ending::Signal(signal as i32)),
         _ => None,
+    }
+}
+
+/// SIGTERM, and SIGCONT so that a stopped process can act on it.
+pub fn terminate(leader: Option<Pid>) {
+    if let Some(leader) = leader {
+        kill(leader, Signal::SIGTERM).ok();
+        kill(leader, Signal::SIGCONT).ok();
     }
 }

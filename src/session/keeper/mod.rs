@@ -7,16 +7,22 @@
 //! Before the word to start it only prepares: it tells who it is, heartbeat commits the row, and
 //! then says GO. If the socket ends before that, it leaves and no agent has ever run.
 
+#[cfg(target_os = "macos")]
+pub mod apple;
 mod channel;
 mod group;
 pub mod launch;
 mod life;
+#[cfg_attr(not(target_os = "linux"), path = "namespace_none.rs")]
 mod namespace;
 pub mod protocol;
+#[cfg_attr(not(target_os = "linux"), path = "signals_kqueue.rs")]
 mod signals;
 mod start;
 mod sweep;
 pub mod system;
+#[cfg(any(test, not(target_os = "linux")))]
+mod tracked;
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -74,7 +80,7 @@ fn run(session: &str, containment: &str) -> Option<ExitCode> {
     });
     let tree = namespace.map_or(Tree::Direct(None), Tree::Namespace);
     let order = wait_for_go(&mut control, &signals);
-    let life = Life { control, signals, tree, group };
+    let life = Life::new(control, signals, tree, group);
     match order {
         Some(order) => Some(life.run(&order)),
         // The init of a prepared namespace ends with us.
@@ -89,6 +95,11 @@ fn create_namespace(group: Option<&Group>) -> Option<Namespace> {
 #[cfg(target_os = "linux")]
 fn become_subreaper() -> Option<()> {
     nix::sys::prctl::set_child_subreaper(true).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_subreaper() -> Option<()> {
+    Some(())
 }
 
 /// Waits for the word; none if it never comes.

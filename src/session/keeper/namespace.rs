@@ -20,7 +20,7 @@ use nix::unistd::{Pid, getgid, getuid};
 use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
-use super::life::ending_of;
+use super::life::{ending_of, terminate};
 use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
 use super::signals::Signals;
 use super::start;
@@ -243,13 +243,5 @@ impl Init {
                 self.channel.send(&FromKeeper::Exited(ending));
             }
         }
-    }
-}
-
-/// SIGTERM, and SIGCONT so that a stopped process can act on it.
-pub fn terminate(leader: Option<Pid>) {
-    if let Some(leader) = leader {
-        kill(leader, Signal::SIGTERM).ok();
-        kill(leader, Signal::SIGCONT).ok();
     }
 }

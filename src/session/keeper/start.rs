@@ -2,12 +2,10 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use nix::fcntl::OFlag;
-use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid};
 
 use super::protocol::{Order, StartFailure, StartStep};
@@ -18,27 +16,24 @@ use super::system::{self, Birthplace};
 /// It is born in `place`. The child reports a failure through a pipe
 /// that the kernel closes when the program is executed: an empty pipe means success.
 pub fn start(order: &Order, place: Birthplace<'_>) -> Result<Pid, StartFailure> {
-    let failed = |step, errno: nix::Error| StartFailure { step, errno: errno as i32 };
-    let (read_end, write_end) =
-        nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(|errno| failed(StartStep::Fork, errno))?;
+    let failed = |error: &io::Error| StartFailure {
+        step: StartStep::Fork,
+        errno: error.raw_os_error().unwrap_or_default(),
+    };
+    let (mut read_end, write_end) = io::pipe().map_err(|error| failed(&error))?;
     let parent = getpid();
     let child = system::fork_into_place(place, || {
         let failure = become_agent(order, parent);
         let report = serde_json::to_vec(&failure).unwrap_or_default();
         // If the parent is gone there is nobody to tell.
-        File::from(write_end.try_clone().unwrap_or_else(|_| system::leave(127)))
-            .write_all(&report)
-            .ok();
+        (&write_end).write_all(&report).ok();
         127
     })
-    .map_err(|error| StartFailure {
-        step: StartStep::Fork,
-        errno: error.raw_os_error().unwrap_or_default(),
-    })?;
+    .map_err(|error| failed(&error))?;
     drop(write_end);
     let mut report = Vec::new();
     // A read error looks like an empty report; the exit of the child tells the rest.
-    File::from(read_end).read_to_end(&mut report).ok();
+    read_end.read_to_end(&mut report).ok();
     if report.is_empty() {
         return Ok(child);
     }
@@ -81,7 +76,7 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
 /// Dies with its parent; checks that the parent did not die before the tie was made.
 #[cfg(target_os = "linux")]
 fn tie_to(parent: Pid) -> nix::Result<()> {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     if getppid() == parent { Ok(()) } else { Err(nix::Error::ESRCH) }
 }
 
@@ -133,7 +128,7 @@ pub fn let_go_of_standard_input() {
     }
 }
 
-fn nothing() -> std::io::Result<File> {
+fn nothing() -> io::Result<File> {
     File::options().read(true).write(true).open("/dev/null")
 }
 

@@ -4,12 +4,15 @@
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use nix::unistd::{ForkResult, Pid};
 
 /// A handle on one process: unlike a number, it can never come to mean another one.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub struct Pidfd(OwnedFd);
 
@@ -47,27 +50,36 @@ impl Pidfd {
     }
 }
 
+/// Without handles in the kernel: the number and the start time, compared before every signal.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub struct Pidfd {
+    pid: u32,
+    start_time: u64,
+}
+
 #[cfg(not(target_os = "linux"))]
 impl Pidfd {
-    /// There is none here.
-    pub fn open(_pid: u32) -> io::Result<Self> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
+    /// Remembers the process that has this number now.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+        let stat = crate::session::process::stat(pid).ok_or_else(gone)?;
+        Ok(Self { pid, start_time: stat.start_time })
     }
 
-    /// There is none here.
-    pub fn signal(&self, _signal: nix::sys::signal::Signal) -> io::Result<()> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
+    /// Sends a signal, if the number still belongs to the same process.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) -> io::Result<()> {
+        let now = crate::session::process::stat(self.pid).map(|stat| stat.start_time);
+        if now != Some(self.start_time) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        let pid = i32::try_from(self.pid).map_err(io::Error::other)?;
+        Ok(nix::sys::signal::kill(Pid::from_raw(pid), signal)?)
     }
 
     /// There is none here.
     pub fn inode(&self) -> Option<u64> {
         None
-    }
-}
-
-impl std::os::fd::AsFd for Pidfd {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }
 
@@ -200,6 +212,12 @@ pub fn fork_into_place(place: Birthplace<'_>, child: impl FnOnce() -> i32) -> io
         Ok(pid) if pid > 0 => Ok(Pid::from_raw(pid)),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// As [`fork_into`]: there are no other places here.
+#[cfg(not(target_os = "linux"))]
+pub fn fork_into_place(_place: Birthplace<'_>, child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    fork_into(child)
 }
 
 /// Bytes in one page of memory.
