@@ -3,34 +3,10 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
+use super::fields::{COMMENT_COUNT, FieldValue, Fields, TEST_STEPS};
 use super::wire;
 use crate::model::{Comment, Format, ItemId, ItemKey, TextField, WorkItem};
-
-/// Fields read of every item, beside the configured long texts.
-pub const BASIC_FIELDS: [&str; 14] = [
-    "System.Id",
-    "System.Title",
-    "System.WorkItemType",
-    "System.State",
-    "System.ChangedDate",
-    "System.CreatedDate",
-    "System.TeamProject",
-    "System.AreaPath",
-    "System.IterationPath",
-    "System.AssignedTo",
-    "System.Tags",
-    "System.Parent",
-    "Microsoft.VSTS.Common.Priority",
-    "Microsoft.VSTS.Common.Severity",
-];
-
-/// How many comments an item has; asked for when comments are read.
-pub const COMMENT_COUNT: &str = "System.CommentCount";
-
-/// The field of test cases that is XML.
-const TEST_STEPS: &str = "Microsoft.VSTS.TCM.Steps";
 
 /// What decoding needs to know beside the JSON.
 #[derive(Debug)]
@@ -67,7 +43,7 @@ impl Decoder {
         let created_at = instant(&mut fields, "System.CreatedDate");
         let rev = wire.rev.or_else(|| number(&fields, "System.Rev")).unwrap_or(0);
         let comment_count = number(&fields, COMMENT_COUNT).unwrap_or(0);
-        let line = |value: Option<String>| value.map(|v| without_controls(&v));
+        let line = |value: Option<String>| value.map(without_controls);
         let item = WorkItem {
             key: ItemKey::new(&self.source, id),
             id,
@@ -83,7 +59,7 @@ impl Decoder {
             severity: line(text(&mut fields, "Microsoft.VSTS.Common.Severity")),
             area_path: line(text(&mut fields, "System.AreaPath")),
             iteration_path: line(text(&mut fields, "System.IterationPath")),
-            assigned_to: fields.remove("System.AssignedTo").as_ref().and_then(identity),
+            assigned_to: fields.take("System.AssignedTo").and_then(identity),
             tags: text(&mut fields, "System.Tags").map(|t| tags(&t)).unwrap_or_default(),
             parent: number(&fields, "System.Parent").map(ItemId),
             url: self.page_for_people(project.as_deref(), id),
@@ -102,11 +78,7 @@ impl Decoder {
         }
     }
 
-    fn texts(
-        &self,
-        fields: &mut HashMap<String, Value>,
-        formats: &HashMap<String, String>,
-    ) -> Vec<TextField> {
+    fn texts(&self, fields: &mut Fields, formats: &HashMap<String, String>) -> Vec<TextField> {
         let mut texts = Vec::new();
         for name in &self.text_fields {
             let Some(raw) = text(fields, name).filter(|raw| !raw.trim().is_empty()) else {
@@ -132,7 +104,7 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
     }
     let markdown = wire.format.as_deref().is_some_and(|f| f.eq_ignore_ascii_case("markdown"));
     Some(Comment {
-        author: wire.created_by.as_ref().and_then(identity).unwrap_or_default(),
+        author: wire.created_by.and_then(identity).unwrap_or_default(),
         at: wire.created_date.as_deref().and_then(parse_instant),
         format: if markdown { Format::Markdown } else { Format::Html },
         raw: wire.text,
@@ -140,29 +112,33 @@ pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
 }
 
 /// A value as text; numbers and booleans too, since custom fields may be anything.
-fn text(fields: &mut HashMap<String, Value>, name: &str) -> Option<String> {
-    match fields.remove(name)? {
-        Value::String(text) => Some(text),
-        Value::Null => None,
-        Value::Object(object) => {
-            // A Markdown value may come with its format beside it.
-            object.get("text").and_then(Value::as_str).map(str::to_owned)
-        }
-        other => Some(other.to_string()),
+fn text(fields: &mut Fields, name: &str) -> Option<String> {
+    match fields.take(name)? {
+        FieldValue::Text(text) => Some(text),
+        // A Markdown value may come with its format beside it.
+        FieldValue::Object { text, .. } => text,
+        FieldValue::Integer(number) => Some(number.to_string()),
+        FieldValue::Float(number) => Some(number.to_string()),
+        FieldValue::Flag(flag) => Some(flag.to_string()),
+        FieldValue::Nothing => None,
     }
 }
 
-fn instant(fields: &mut HashMap<String, Value>, name: &str) -> Option<Timestamp> {
-    fields.remove(name)?.as_str().and_then(parse_instant)
+fn instant(fields: &mut Fields, name: &str) -> Option<Timestamp> {
+    match fields.take(name)? {
+        FieldValue::Text(text) => parse_instant(&text),
+        _ => None,
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "counters and ids; the float form is exact")]
-fn number(fields: &HashMap<String, Value>, name: &str) -> Option<i64> {
-    let value = fields.get(name)?;
-    value
-        .as_i64()
-        .or_else(|| value.as_f64().map(|float| float as i64))
-        .or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()))
+fn number(fields: &Fields, name: &str) -> Option<i64> {
+    match fields.get(name)? {
+        FieldValue::Integer(number) => Some(*number),
+        FieldValue::Float(number) => Some(*number as i64),
+        FieldValue::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    }
 }
 
 /// An instant with none to nine digits of a second; without a zone it is UTC.
@@ -172,30 +148,27 @@ pub fn parse_instant(text: &str) -> Option<Timestamp> {
 }
 
 /// The display name of an identity, be it an object or `Name <mail>`.
-pub fn identity(value: &Value) -> Option<String> {
+pub fn identity(value: FieldValue) -> Option<String> {
     let name = match value {
-        Value::String(text) => match text.rsplit_once('<') {
+        FieldValue::Text(text) => match text.rsplit_once('<') {
             Some((name, _)) if !name.trim().is_empty() => name.trim().to_owned(),
             _ => text.trim().to_owned(),
         },
-        Value::Object(object) => ["displayName", "uniqueName"]
-            .iter()
-            .find_map(|key| object.get(*key).and_then(Value::as_str))?
-            .to_owned(),
+        FieldValue::Object { name, .. } => name?,
         _ => return None,
     };
-    Some(without_controls(&name)).filter(|name| !name.is_empty())
+    Some(without_controls(name)).filter(|name| !name.is_empty())
 }
 
 fn tags(joined: &str) -> Vec<String> {
-    let tags = joined.split(';').map(|tag| without_controls(tag.trim()));
+    let tags = joined.split(';').map(|tag| without_controls(tag.trim().to_owned()));
     tags.filter(|tag| !tag.is_empty()).collect()
 }
 
 /// One-line values: control characters would garble a terminal and hide text.
-fn without_controls(text: &str) -> String {
+fn without_controls(text: String) -> String {
     if !text.chars().any(char::is_control) {
-        return text.to_owned();
+        return text;
     }
     text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
@@ -216,8 +189,9 @@ pub fn encode_segment(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
+    use super::super::fields::BASIC;
     use super::*;
 
     fn decoder() -> Decoder {
@@ -261,7 +235,7 @@ mod tests {
 
     #[test]
     fn identities_are_objects_or_strings() {
-        let name = |value: Value| identity(&value);
+        let name = |value: Value| identity(serde_json::from_value(value).unwrap());
         assert_eq!(name(json!("Ann Lee <ann@contoso.com>")).unwrap(), "Ann Lee");
         assert_eq!(name(json!("CONTOSO\\ann")).unwrap(), "CONTOSO\\ann");
         assert_eq!(name(json!("<ann@contoso.com>")).unwrap(), "<ann@contoso.com>");
@@ -336,13 +310,14 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_the_fields_hold_an_item_comes_out(
-            values in prop::collection::vec(any_json(), BASIC_FIELDS.len() + 3),
+            values in prop::collection::vec(any_json(), BASIC.len() + 3),
             rev in prop::option::of(any::<i64>()),
         ) {
-            let names = BASIC_FIELDS.into_iter().chain(["System.Description", TEST_STEPS, COMMENT_COUNT]);
+            let names = BASIC.into_iter().chain(["System.Description", TEST_STEPS, COMMENT_COUNT]);
             let fields: HashMap<String, Value> =
                 names.map(str::to_owned).zip(values).collect();
-            let wire = wire::Item { id: 7, rev, fields: Some(fields), multiline_fields_format: None };
+            let wire = json!({ "id": 7, "rev": rev, "fields": fields });
+            let wire = serde_json::from_value(wire).unwrap();
             let item = decoder().item(wire, Timestamp::UNIX_EPOCH).item;
             prop_assert_eq!(item.id, ItemId(7));
             prop_assert!(!item.title.chars().any(char::is_control));

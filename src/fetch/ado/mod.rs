@@ -26,6 +26,7 @@ mod client;
 mod credential;
 mod decode;
 mod failure;
+mod fields;
 mod http;
 mod pages;
 mod probe;

@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::decode::{self, BASIC_FIELDS, COMMENT_COUNT, Decoded, Decoder};
+use super::decode::{self, Decoded, Decoder};
 use super::failure::{BODY_TOO_LONG, Failure};
+use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
 use super::write_back::Glance;
 use super::{Call, Inner, wire};
 use crate::config;
@@ -16,15 +17,6 @@ use crate::model::{ItemId, WorkItem};
 
 /// The tracker takes no more ids in one request.
 pub(super) const LARGEST_BATCH: usize = 200;
-
-/// Long texts every collection keeps as HTML, so that nobody needs to be asked.
-const WELL_KNOWN: [&str; 5] = [
-    "System.Description",
-    "Microsoft.VSTS.TCM.ReproSteps",
-    "Microsoft.VSTS.TCM.SystemInfo",
-    "Microsoft.VSTS.TCM.Steps",
-    "Microsoft.VSTS.Common.AcceptanceCriteria",
-];
 
 /// A field that the collection does not have.
 const UNKNOWN_FIELD: &str = "TF51535";
@@ -38,7 +30,7 @@ pub(super) struct Fields {
 
 impl Fields {
     pub fn new(config: &config::Source, base_url: &str) -> Self {
-        let mut names: Vec<String> = BASIC_FIELDS.iter().map(|&name| name.to_owned()).collect();
+        let mut names: Vec<String> = BASIC.iter().map(|&name| name.to_owned()).collect();
         if config.comments > 0 {
             names.push(COMMENT_COUNT.to_owned());
         }
@@ -114,7 +106,7 @@ impl Inner {
         ids: &[ItemId],
         unknown_change: Timestamp,
     ) -> Result<Batch, Failure> {
-        if self.config.text_fields.iter().any(|name| !WELL_KNOWN.contains(&name.as_str())) {
+        if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
             self.know_fields().await?;
         }
         let mut batch = Batch::default();

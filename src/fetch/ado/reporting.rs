@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::failure::{Failure, percent_decode};
+use super::fields::FieldValue;
 use super::pages::Place;
 use super::read::LARGEST_BATCH;
 use super::{Call, Inner, Repeat, wire};
@@ -151,7 +151,8 @@ impl StreamReader {
 
 fn is_deleted(revision: &wire::Item) -> bool {
     let fields = revision.fields.as_ref();
-    fields.and_then(|f| f.get("System.IsDeleted")).and_then(Value::as_bool).unwrap_or(false)
+    let flag = fields.and_then(|fields| fields.get("System.IsDeleted"));
+    matches!(flag, Some(FieldValue::Flag(true)))
 }
 
 impl wire::Revisions {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+
+use super::fields::{FieldValue, Fields};
 
 /// Answer of a query.
 #[derive(Debug, Deserialize)]
@@ -61,7 +62,7 @@ pub struct Item {
     /// Revision counter.
     pub rev: Option<i64>,
     /// Values by reference name; a field without value is absent.
-    pub fields: Option<HashMap<String, Value>>,
+    pub fields: Option<Fields>,
     /// Which long texts are Markdown; empty or missing: none.
     pub multiline_fields_format: Option<HashMap<String, String>>,
 }
@@ -85,7 +86,7 @@ pub struct CommentEntry {
     pub format: Option<String>,
     /// Who.
     #[serde(alias = "revisedBy")]
-    pub created_by: Option<Value>,
+    pub created_by: Option<FieldValue>,
     /// When.
     #[serde(alias = "revisedDate")]
     pub created_date: Option<String>,
@@ -196,6 +197,8 @@ fn surrogate(text: &str) -> Option<Half> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
