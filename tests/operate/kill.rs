@@ -1,0 +1,51 @@
+//! `heartbeat kill`: the whole tree of one session, from another process.
+
+use crate::support::{World, finish};
+
+/// Says hello, leaves a child in a session of its own, and then says nothing any more.
+const STUCK: &str = r#"
+setsid tail -f "$0" &
+"$AGENT" simulate agent "$@" | { IFS= read -r a; printf '%s\n' "$a"; IFS= read -r b; printf '%s\n' "$b"
+echo ready > "$(dirname "$0")/ready"; exec sleep 1000; }
+"#;
+
+/// Live processes that follow this world's agent script, whatever their numbers are inside.
+fn escaped(world: &World) -> usize {
+    let script = format!("tail\0-f\0{}\0", world.path("agent").display());
+    let processes = std::fs::read_dir("/proc").unwrap();
+    processes
+        .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok())
+        .filter(|line| *line == script.as_bytes())
+        .count()
+}
+
+#[tokio::test]
+async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
+    let world = World::new().await;
+    world.agent(STUCK);
+    let run = world.start(&["--once", "--quiet"]);
+    let ready = || async { world.path("ready").exists().then_some(()) };
+    world.until("stuck session", ready).await;
+    assert_eq!(escaped(&world), 1, "the child in a session of its own");
+    let status = world.run(&["status", "--json"]).await.json();
+    let sessions = status["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 1, "{status:#}");
+    let id = sessions[0]["session"].as_str().unwrap().to_owned();
+
+    let nobody = world.run(&["kill", "ffffffff"]).await;
+    assert_eq!(nobody.code(), 1);
+    assert!(nobody.stderr.contains("heartbeat status"), "{}", nobody.stderr);
+
+    let killed = world.run(&["kill", &id, "--json"]).await;
+    assert_eq!(killed.code(), 0, "{}", killed.stderr);
+    let told = killed.json();
+    assert_eq!((&told["gone"], &told["closed"]), (&true.into(), &true.into()), "{told:#}");
+    assert_eq!(escaped(&world), 0, "survivors");
+
+    finish(run).await;
+    let sessions = world.run(&["sessions", "--json"]).await.json();
+    let session = sessions.as_array().unwrap().iter().find(|s| s["session"] == id.as_str()).unwrap();
+    let outcome = serde_json::json!({ "kind": "cancelled", "why": "operator" });
+    assert_eq!(session["outcome"], outcome, "{session:#}");
+    assert_eq!(session["survivors"], 0);
+}

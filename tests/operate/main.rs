@@ -1,0 +1,11 @@
+//! Operating heartbeat with the real binary: doctor, service, reports, logs, progress files, kill.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+mod daemon;
+mod doctor;
+mod events;
+mod kill;
+mod report;
+mod service;
