@@ -27,7 +27,7 @@
 //! | [`context`] | which files matter for an item: scan, index, rank, pack | files, git |
 //! | [`session`] | the supervisor: machine and verdicts (pure), keeper, liveness, orphans, the agent's CLI | processes |
 //! | [`store`] | SQLite, migrations, the journal, the run lock | SQLite |
-//! | [`report`] | what people see of a run: folds and the edges that show them | terminal |
+//! | [`report`] | what people see of a run: folds, reports, digests, and the edges that show them | terminal, files, webhook |
 //! | [`run`] | the way itself, over the seams in `run::edges` | nothing by itself |
 //! | [`simulate`] | stand-ins for tracker and agent, for `--demo`, `selftest` and tests | network, processes |
 //! | [`exec`] | short helper commands, bounded | processes |

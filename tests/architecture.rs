@@ -26,7 +26,7 @@ const MAY_KNOW: [(&str, &[&str]); 21] = [
     ("context", &["model", "exec"]),
     ("session", &["model", "event", "clock", "config", "fetch", "exec"]),
     ("store", &["model", "event", "clock", "fetch", "session"]),
-    ("report", &["model", "event", "store"]),
+    ("report", &["model", "event", "config", "analyze", "store"]),
     // The way, and what puts it together.
     (
         "run",

@@ -8,8 +8,9 @@ use crate::support::{Said, TOKEN, World};
 
 const NEW_AGENT: &str = r#"case "$*" in
 *--version*) echo "2.1.325 (Claude Code)";;
-*--help*) echo "--output-format --json-schema --tools --setting-sources --strict-mcp-config
-  --permission-mode --session-id --no-session-persistence --max-budget-usd --bare";;
+*--help*) echo "--disable-slash-commands --effort --fallback-model --include-partial-messages
+  --json-schema --max-budget-usd --no-session-persistence --output-format --permission-mode
+  --permission-prompts --restricted --session-id --setting-sources --strict-mcp-config --tools --bare";;
 *) exit 1;;
 esac"#;
 
@@ -47,7 +48,17 @@ async fn a_good_setting_is_ready_and_stays_untouched() {
     let said = world.run(&["doctor", "--json"]).await;
     let diagnosis = said.json();
     assert_eq!(said.code(), 0, "{diagnosis:#}");
-    for name in ["config", "credential", "source", "agent", "agent login", "state", "clock"] {
+    for name in [
+        "config",
+        "credential",
+        "source",
+        "project",
+        "query",
+        "agent",
+        "agent login",
+        "state",
+        "clock",
+    ] {
         assert_eq!(check(&diagnosis, name)["status"], "ok", "{name}: {diagnosis:#}");
     }
     assert!(!world.path("state").exists(), "the doctor made something");
@@ -75,7 +86,7 @@ async fn no_token() {
 async fn a_wrong_project() {
     let world = well().await;
     let said = world.run(&["doctor", "--json", "--set", "source.project=Nowhere"]).await;
-    assert_fails(&said, "source", "source.project", "address bar");
+    assert_fails(&said, "project", "Nowhere", "address bar");
 }
 
 #[tokio::test]
@@ -83,7 +94,7 @@ async fn a_wrong_query() {
     let world = well().await;
     let query = "source.where=[No.Such.Field] = 1";
     let said = world.run(&["doctor", "--json", "--set", query]).await;
-    assert_fails(&said, "source", "source.where", "query editor");
+    assert_fails(&said, "query", "source.where", "query editor");
 }
 
 #[tokio::test]
@@ -104,9 +115,10 @@ async fn a_missing_agent() {
 #[tokio::test]
 async fn an_old_agent() {
     let world = World::new().await;
-    world.agent("case \"$*\" in *--version*) echo '1.0.3 (Claude Code)';; *) echo '--model';; esac");
+    world
+        .agent("case \"$*\" in *--version*) echo '1.0.3 (Claude Code)';; *) echo '--model';; esac");
     let said = world.run(&["doctor", "--json"]).await;
-    assert_fails(&said, "agent", "too old: it does not know", "update it");
+    assert_fails(&said, "agent", "does not know --disable-slash-commands", "update it");
     world.agent("echo broken >&2; exit 3");
     let said = world.run(&["doctor", "--json"]).await;
     assert_fails(&said, "agent", "broken", "by hand");
@@ -116,10 +128,10 @@ async fn an_old_agent() {
 async fn not_logged_in() {
     let world = well().await.with("ANTHROPIC_API_KEY", "");
     let said = world.run(&["doctor", "--json"]).await;
-    assert_fails(&said, "agent login", "not logged in", "export ANTHROPIC_API_KEY");
+    assert_fails(&said, "agent login", "ANTHROPIC_API_KEY is not set", "agent.auth = \"login\"");
     let login = ["doctor", "--json", "--set", "agent.auth=login"];
     let said = world.run(&login).await;
-    assert_fails(&said, "agent login", ".credentials.json is not there", "/login");
+    assert_fails(&said, "agent login", "there is no login", "claude login");
     std::fs::create_dir(world.path("home/.claude")).unwrap();
     std::fs::write(world.path("home/.claude/.credentials.json"), "{}").unwrap();
     assert_eq!(world.run(&login).await.code(), 0);
@@ -184,7 +196,7 @@ async fn no_namespaces() {
     }
     let output = inside.current_dir(world.folder.path()).output().unwrap();
     let Ok(diagnosis) = serde_json::from_slice::<Value>(&output.stdout) else {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        eprintln!("SKIPPED: no nested user namespace: {}", String::from_utf8_lossy(&output.stderr));
         return;
     };
     let found = check(&diagnosis, "containment");

@@ -36,7 +36,8 @@ async fn a_quiet_stage_gives_signs_of_life_at_every_interval() {
         .collect();
     assert_eq!(sessions.len(), 2, "triage and one analysis");
     for session in &sessions {
-        let own: Vec<&Value> = events.iter().filter(|event| event["session"] == **session).collect();
+        let own: Vec<&Value> =
+            events.iter().filter(|event| event["session"] == **session).collect();
         assert_alive_throughout(&own);
     }
     assert!(watched.during_silence >= 5, "live.json changed {} times", watched.during_silence);

@@ -44,7 +44,8 @@ async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
 
     finish(run).await;
     let sessions = world.run(&["sessions", "--json"]).await.json();
-    let session = sessions.as_array().unwrap().iter().find(|s| s["session"] == id.as_str()).unwrap();
+    let session =
+        sessions.as_array().unwrap().iter().find(|s| s["session"] == id.as_str()).unwrap();
     let outcome = serde_json::json!({ "kind": "cancelled", "why": "operator" });
     assert_eq!(session["outcome"], outcome, "{session:#}");
     assert_eq!(session["survivors"], 0);

@@ -27,8 +27,7 @@ async fn a_run_can_be_read_in_every_form() {
     let before = world.run(&["report", "--since", "2199-01-01", "--format", "json"]).await.json();
     assert_eq!(before["runs"], serde_json::json!([]));
     let page = world.path("report.html");
-    let said =
-        world.run(&["report", "--format", "html", "--out", page.to_str().unwrap()]).await;
+    let said = world.run(&["report", "--format", "html", "--out", page.to_str().unwrap()]).await;
     assert_eq!((said.code(), said.stdout.as_str()), (0, ""), "{}", said.stderr);
     let html = std::fs::read_to_string(&page).unwrap();
     assert_eq!(html.matches("<article>").count(), findings);

@@ -10,7 +10,7 @@ fn systemd_analyze(args: &[&str], runtime: &std::path::Path) -> Option<String> {
             Some(String::from_utf8_lossy(&output.stderr).into_owned())
         }
         Err(error) => {
-            eprintln!("skipped: systemd-analyze is not here ({error})");
+            eprintln!("SKIPPED: systemd-analyze is not here ({error})");
             None
         }
     }

@@ -1,30 +1,14 @@
 //! The agent's command line program: there, new enough, and with a login that fits its mode.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Check, Patient};
 use crate::app::resolve_program;
-use crate::config::AgentAuth;
+use crate::config::Environment;
 use crate::exec::{self, HelperCommand};
-
-/// The version that this heartbeat's knowledge of the program was measured on.
-const MEASURED: [u32; 3] = [2, 1, 325];
-/// What a session asks for and the program's help names; older programs lack some of it.
-const FLAGS: [&str; 9] = [
-    "--output-format",
-    "--json-schema",
-    "--tools",
-    "--setting-sources",
-    "--strict-mcp-config",
-    "--permission-mode",
-    "--session-id",
-    "--no-session-persistence",
-    "--max-budget-usd",
-];
-/// What our own stand-in says of itself.
-const STAND_IN: &str = "heartbeat simulate agent";
+use crate::session::agent::claude::capability::{Findings, Problem, problems};
 
 const INSTALL: &str = "npm install -g @anthropic-ai/claude-code";
 
@@ -40,48 +24,60 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
         let skipped = Check::skipped("agent login", "there is no agent");
         return vec![Check::failed("agent", found, fix), skipped];
     }
-    vec![version(patient, &program).await, login(patient)]
-}
-
-async fn version(patient: &Patient, program: &Path) -> Check {
-    let told = match ask(patient, program, "--version").await {
+    let version = match ask(patient, &program, "--version").await {
         Ok(text) => text,
         Err(why) => {
             let fix = format!(
-                "run `{} --version` by hand; reinstall it with {INSTALL}",
+                "run `{} --version` by hand; install it anew with {INSTALL}",
                 program.display()
             );
-            return Check::failed("agent", why, fix);
+            let skipped = Check::skipped("agent login", "the agent does not answer");
+            return vec![Check::failed("agent", why, fix), skipped];
         }
     };
-    let said = told.lines().next().unwrap_or_default().trim().to_owned();
-    let Some(found) = parse(&said) else {
-        let fix = "agent.command must name the Claude Code CLI";
-        return Check::failed("agent", format!("{} says {said:?}", program.display()), fix);
+    let help = ask(patient, &program, "--help").await.unwrap_or_default();
+    let login = login_file(&patient.environment);
+    let findings = Findings {
+        version: &version,
+        help: &help,
+        has_credential: has_credential(patient),
+        has_login: login.as_deref().is_some_and(Path::is_file),
     };
-    let place = format!("{} {said}", program.display());
-    if said.contains(STAND_IN) {
-        return Check::ok("agent", place);
+    let (about_login, about_program): (Vec<Problem>, Vec<Problem>) =
+        problems(&patient.config, findings).into_iter().partition(is_about_login);
+    let said = version.lines().next().unwrap_or_default().trim();
+    let here = format!("{} {said}", program.display());
+    vec![
+        judged("agent", here, about_program),
+        judged("agent login", "a credential of the right kind is there".into(), about_login),
+    ]
+}
+
+const fn is_about_login(problem: &Problem) -> bool {
+    matches!(
+        problem,
+        Problem::NoCredential { .. } | Problem::LoginTokenInKeyMode { .. } | Problem::NoLogin
+    )
+}
+
+/// Every problem's words are its cause, a semicolon, and its remedy.
+fn judged(name: &'static str, good: String, problems: Vec<Problem>) -> Check {
+    let fatal = problems.iter().any(Problem::is_fatal);
+    let words: Vec<(String, String)> = problems
+        .iter()
+        .map(|problem| {
+            let text = problem.to_string();
+            let parts = text.split_once("; ").unwrap_or((&text, "see the message"));
+            (parts.0.to_owned(), parts.1.to_owned())
+        })
+        .collect();
+    let join =
+        |part: fn(&(String, String)) -> &str| words.iter().map(part).collect::<Vec<_>>().join("; ");
+    match (words.is_empty(), fatal) {
+        (true, _) => Check::ok(name, good),
+        (false, true) => Check::failed(name, join(|w| &w.0), join(|w| &w.1)),
+        (false, false) => Check::warning(name, join(|w| &w.0), join(|w| &w.1)),
     }
-    let help = ask(patient, program, "--help").await.unwrap_or_default();
-    let bare = (patient.config.agent.auth == AgentAuth::ApiKey).then_some("--bare");
-    let missing: Vec<&str> =
-        FLAGS.into_iter().chain(bare).filter(|flag| !help.contains(flag)).collect();
-    if !missing.is_empty() {
-        let found = format!("{place} is too old: it does not know {}", missing.join(", "));
-        return Check::failed("agent", found, format!("update it: {INSTALL}@latest"));
-    }
-    if found < MEASURED {
-        let [major, minor, patch] = MEASURED;
-        return Check::warning(
-            "agent",
-            format!(
-                "{place} is older than {major}.{minor}.{patch}, which heartbeat was measured on"
-            ),
-            format!("update it: {INSTALL}@latest"),
-        );
-    }
-    Check::ok("agent", place)
 }
 
 /// One of the program's answers, with the least of an environment.
@@ -108,75 +104,16 @@ async fn ask(patient: &Patient, program: &Path, question: &str) -> Result<String
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// `2.1.325 (Claude Code)` as numbers.
-fn parse(text: &str) -> Option<[u32; 3]> {
-    let word =
-        text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
-    let mut numbers = word.split(['.', '-', '+']).map(|part| part.parse().ok());
-    Some([numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)])
+fn has_credential(patient: &Patient) -> bool {
+    let variable = patient.config.agent.credential_env.as_str();
+    patient.environment.raw(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Is there a credential, of the kind that the mode takes?
-fn login(patient: &Patient) -> Check {
-    let agent = &patient.config.agent;
-    let variable = agent.credential_env.as_str();
-    let is_set = !variable.is_empty()
-        && patient.environment.raw(variable).is_some_and(|value| !value.is_empty());
-    let name = "agent login";
-    match agent.auth {
-        AgentAuth::ApiKey if variable == "CLAUDE_CODE_OAUTH_TOKEN" => Check::failed(
-            name,
-            "CLAUDE_CODE_OAUTH_TOKEN is a subscription's token, which the lean mode does not take",
-            "set agent.auth = \"login\", or use an API key",
-        ),
-        AgentAuth::ApiKey if is_set => Check::ok(name, format!("the variable {variable} is set")),
-        AgentAuth::ApiKey => Check::failed(
-            name,
-            format!("not logged in: agent.auth is \"api-key\" and {variable} is not set"),
-            format!(
-                "export {variable} (a service: in its environment file), or set agent.auth = \
-                 \"login\" to use a subscription"
-            ),
-        ),
-        AgentAuth::Login if is_set && variable != "ANTHROPIC_API_KEY" => {
-            Check::ok(name, format!("the variable {variable} is set"))
-        }
-        AgentAuth::Login => login_folder(patient),
-    }
-}
-
-fn login_folder(patient: &Patient) -> Check {
-    let (name, environment) = ("agent login", &patient.environment);
+/// Where the program keeps its login. On macOS that may be the keychain, which is not ours to open.
+fn login_file(environment: &Environment) -> Option<PathBuf> {
     let folder = environment
         .raw("CLAUDE_CONFIG_DIR")
-        .map(std::path::PathBuf::from)
-        .or_else(|| Some(environment.home()?.join(".claude")));
-    let Some(folder) = folder else {
-        return Check::failed(name, "HOME is not set, so there is no login", "set HOME");
-    };
-    let file = folder.join(".credentials.json");
-    if file.is_file() {
-        return Check::ok(name, format!("logged in, by {}", file.display()));
-    }
-    let found = format!("not logged in: {} is not there", file.display());
-    let fix = "run `claude` once as this user and use /login, or make a token with `claude \
-               setup-token` and name its variable in agent.credential_env";
-    if cfg!(target_os = "macos") {
-        // There the login may be in the keychain, which is not ours to open.
-        return Check::warning(name, found, fix);
-    }
-    Check::failed(name, found, fix)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse;
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        assert_eq!(parse("2.1.325 (Claude Code)"), Some([2, 1, 325]));
-        assert_eq!(parse("claude 2.10.0-beta.1"), Some([2, 10, 0]));
-        assert!(parse("1.0.99 (Claude Code)") < parse("2.1.325 (Claude Code)"));
-        assert_eq!(parse("command not found"), None);
-    }
+        .map(PathBuf::from)
+        .or_else(|| Some(environment.home()?.join(".claude")))?;
+    Some(folder.join(".credentials.json"))
 }

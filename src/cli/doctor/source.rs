@@ -10,18 +10,22 @@ use crate::app::ConfiguredCredential;
 use crate::config::credential::source_credential;
 use crate::fetch::ado::AdoSource;
 use crate::fetch::breaker::State;
-use crate::fetch::{FailureClass, InMemory, Remembered, Source};
+use crate::fetch::retry::RetryPolicy;
+use crate::fetch::{FailureClass, FetchError, InMemory, Remembered};
 use crate::store::Store;
 
 /// The longest wait for an answer here.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A person is waiting: a passing fault is tried once more, and that soon.
+const TWICE: RetryPolicy =
+    RetryPolicy { tries: 2, base: Duration::from_millis(200), cap: Duration::from_millis(500) };
 /// A clock further off than this makes changes look older or newer than they are.
 const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
 
 pub(super) async fn checks(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
     if patient.config.source.base_url.is_empty() || patient.config.source.project.is_empty() {
         let skipped = |name| Check::skipped(name, "the configuration comes first");
-        return ["credential", "source"].map(skipped).into();
+        return ["credential", "source", "project", "query"].map(skipped).into();
     }
     let secret = source_credential(&patient.config, &patient.environment).await;
     let mut checks = Vec::new();
@@ -34,7 +38,7 @@ pub(super) async fn checks(patient: &Patient, credential: Arc<ConfiguredCredenti
         }
         Ok(_) => {
             checks.push(Check::ok("credential", "found where the configuration says"));
-            checks.push(ask(patient, credential).await);
+            checks.extend(ask(patient, credential).await);
         }
     }
     checks.push(breaker(patient).await);
@@ -42,22 +46,43 @@ pub(super) async fn checks(patient: &Patient, credential: Arc<ConfiguredCredenti
     checks
 }
 
-/// One real question, without the breaker and without leaving a trace in the state.
-async fn ask(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Check {
+/// Real questions, without the breaker and without leaving a trace in the state.
+async fn ask(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
     let mut config = patient.config.source.clone();
     config.request_timeout = config.request_timeout.min(PATIENCE);
-    let source = AdoSource::new(&config, credential, patient.clock.clone(), InMemory::shared());
-    let answer = match source {
-        Ok(source) => source.check().await,
-        Err(error) => Err(error),
+    let source = AdoSource::with_retry(
+        &config,
+        credential,
+        patient.clock.clone(),
+        InMemory::shared(),
+        TWICE,
+    );
+    let probe = match source {
+        Ok(source) => source.probe().await,
+        Err(error) => return vec![failed("source", &error)],
     };
-    match answer {
-        Ok(()) => Check::ok(
-            "source",
-            format!("{} answers the query on project {}", config.base_url, config.project),
-        ),
-        Err(error) => Check::failed("source", error.message.clone(), fix_of(error.class)),
+    let parts: [(&'static str, Result<String, FetchError>); 3] = [
+        ("source", probe.account.map(|name| format!("{} knows us as {name}", config.base_url))),
+        ("project", probe.project.map(|name| format!("{name} is there"))),
+        ("query", probe.matching.map(|n| format!("finds {n} items within the look-back"))),
+    ];
+    let mut checks = Vec::new();
+    let mut stuck = false;
+    for (name, part) in parts {
+        checks.push(match part {
+            _ if stuck => Check::skipped(name, "what comes before it failed"),
+            Ok(found) => Check::ok(name, found),
+            Err(error) => {
+                stuck = true;
+                failed(name, &error)
+            }
+        });
     }
+    checks
+}
+
+fn failed(name: &'static str, error: &FetchError) -> Check {
+    Check::failed(name, error.message.clone(), fix_of(error.class))
 }
 
 const fn fix_of(class: FailureClass) -> &'static str {
