@@ -89,6 +89,7 @@ pub mod analyze;
 pub mod session;
 pub mod store;
 pub mod report;
+pub mod web;
 pub mod run;
 pub mod simulate;
 pub mod exec;

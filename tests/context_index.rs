@@ -31,8 +31,18 @@ enum Edit {
 }
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
-    let word = prop_oneof![Just("alpha"), Just("beta"), Just("gamma"), Just("def epsilon_zeta():\n"), Just("delta\n"), Just("class Alpha:\n"), Just("\0"), Just("# x")];
-    let text = proptest::collection::vec(word, 0..12).prop_map(|words| words.join(" ").into_bytes());
+    let word = prop_oneof![
+        Just("alpha"),
+        Just("beta"),
+        Just("gamma"),
+        Just("def epsilon_zeta():\n"),
+        Just("delta\n"),
+        Just("class Alpha:\n"),
+        Just("\0"),
+        Just("# x")
+    ];
+    let text =
+        proptest::collection::vec(word, 0..12).prop_map(|words| words.join(" ").into_bytes());
     let edit = prop_oneof![
         4 => (0u8..8, text).prop_map(|(file, text)| Edit::Write(file, text)),
         1 => (0u8..8).prop_map(Edit::Remove),
@@ -137,7 +147,10 @@ fn odd_input_is_survived_and_counted() {
     std::os::unix::fs::symlink("/", root.join("src/everything")).unwrap();
     let (index, report) = open(&root, &cache);
     let skipped = report.skipped;
-    assert_eq!((skipped.binary, skipped.minified, skipped.large, skipped.odd_paths, skipped.not_files), (1, 1, 1, 1, 1));
+    assert_eq!(
+        (skipped.binary, skipped.minified, skipped.large, skipped.odd_paths, skipped.not_files),
+        (1, 1, 1, 1, 1)
+    );
     assert_eq!(index.files().len(), 5);
     assert_eq!(rank(&index, &Query::from_text("alpha"), 1).unwrap()[0].path, "src/latin.py");
 }

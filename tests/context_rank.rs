@@ -17,16 +17,26 @@ fn open(repository: &Path, threads: usize) -> (Index, tempfile::TempDir) {
 }
 
 fn first(index: &Index, text: &str) -> String {
-    rank(index, &Query::from_text(text), 5).unwrap().first().map(|file| file.path.clone()).unwrap_or_default()
+    rank(index, &Query::from_text(text), 5)
+        .unwrap()
+        .first()
+        .map(|file| file.path.clone())
+        .unwrap_or_default()
 }
 
 #[test]
 fn the_right_file_comes_first() {
     let (index, _cache) = open(&shop(), 2);
     for (text, path) in [
-        ("Basket total is wrong\nThe sum over all lines ignores the quantity.", "src/cart/CartService.cs"),
+        (
+            "Basket total is wrong\nThe sum over all lines ignores the quantity.",
+            "src/cart/CartService.cs",
+        ),
         ("SHOP1042 when the code is left empty", "src/cart/DiscountPolicy.cs"),
-        ("Crash\n```\nFile \"/app/src/checkout/payment_gateway.py\", line 7, in charge\n```", "src/checkout/payment_gateway.py"),
+        (
+            "Crash\n```\nFile \"/app/src/checkout/payment_gateway.py\", line 7, in charge\n```",
+            "src/checkout/payment_gateway.py",
+        ),
         ("`formatReceipt` rounds badly", "src/checkout/receipt.ts"),
         ("Products are missing in search results", "src/catalog/search.go"),
         ("Reserving more pieces than the warehouse has", "src/catalog/stock.rs"),
@@ -38,8 +48,14 @@ fn the_right_file_comes_first() {
 #[test]
 fn tests_and_documents_come_first_only_when_asked_for() {
     let (index, _cache) = open(&shop(), 1);
-    assert_eq!(first(&index, "Flaky test: total of an empty basket is zero"), "tests/CartServiceTests.cs");
-    assert_eq!(first(&index, "Documentation of discounts: ten percent off with a voucher"), "docs/discounts.md");
+    assert_eq!(
+        first(&index, "Flaky test: total of an empty basket is zero"),
+        "tests/CartServiceTests.cs"
+    );
+    assert_eq!(
+        first(&index, "Documentation of discounts: ten percent off with a voucher"),
+        "docs/discounts.md"
+    );
     assert_ne!(first(&index, "Discounts: ten percent off with a voucher"), "docs/discounts.md");
 }
 
@@ -55,10 +71,13 @@ fn every_file_says_why_it_is_there() {
 #[test]
 fn the_packed_context_reads_well() {
     let (index, _cache) = open(&shop(), 2);
-    let query = Query::from_text("Basket total is wrong\nThe sum over all lines ignores the quantity.");
+    let query =
+        Query::from_text("Basket total is wrong\nThe sum over all lines ignores the quantity.");
     let ranked = rank(&index, &query, 3).unwrap();
     insta::assert_snapshot!(pack(&index, &query, &ranked, 800).unwrap().text);
-    insta::assert_snapshot!(overview(&index, 300).replace(&shop().to_string_lossy().into_owned(), "ROOT"));
+    insta::assert_snapshot!(
+        overview(&index, 300).replace(&shop().to_string_lossy().into_owned(), "ROOT")
+    );
 }
 
 proptest! {

@@ -14,6 +14,7 @@ use tracing::Instrument as _;
 
 use super::signals::Asked;
 use super::watchers::Watchers;
+use super::web::{Liked, RunWish, Wishes};
 use super::{Notifier, Setting, Signals, aftermath, once, startup};
 use crate::cli::error::CommandError;
 use crate::cli::exit::Code;
@@ -83,11 +84,12 @@ pub async fn follow<F>(
     reloader: Reloader,
     make: F,
     progress: Progress,
+    liked: Liked,
 ) -> Result<Code, CommandError>
 where
     F: Fn(Config) -> Result<Setting, CommandError>,
 {
-    let setting = make(reloader.current().config.clone())?;
+    let mut setting = make(reloader.current().config.clone())?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
     let in_force = InForce::new(&setting.config, setting.clock.now())?;
     let mut signals = Signals::listen()?;
@@ -96,6 +98,9 @@ where
         what: "no wake-ups".into(),
         source: std::io::Error::other(error),
     })?;
+    let (wishes, mut wished) = tokio::sync::mpsc::channel(1);
+    let dashboard = super::web::serve(&mut setting, Some(wishes), liked, progress).await?;
+    setting.watchers.attend(&journal);
     let stamp = stamp(&reloader);
     startup::settle_the_past(&setting, &journal).await?;
     let mut notifier = Notifier::from_environment(&setting.environment);
@@ -113,9 +118,13 @@ where
         notifier,
         aftermath: TaskTracker::new(),
     };
-    daemon.run(&mut signals, &mut waker).await?;
+    let ended = daemon.run(&mut signals, &mut waker, &mut wished).await;
     daemon.finish_aftermath().await;
+    if let Some(dashboard) = dashboard {
+        dashboard.stop().await;
+    }
     waker.shutdown().await;
+    ended?;
     Ok(signals.stopped_by().unwrap_or(Code::Terminated))
 }
 
@@ -127,12 +136,15 @@ where
         &mut self,
         signals: &mut Signals,
         waker: &mut WakeSource,
+        wished: &mut Wishes,
     ) -> Result<(), CommandError> {
         loop {
             let nap = self.decide().await?;
+            self.setting.watchers.turned();
             self.feed_watchdog().await;
             let nap = self.notifier.nap(nap);
             tokio::select! {
+                Some(wish) = wished.recv() => self.grant(wish),
                 _ = waker.woken(nap) => self.look_at_config(Look::IfChanged).await?,
                 ended = finished(&mut self.running) => {
                     self.running = None;
@@ -183,17 +195,17 @@ where
         let id = RunId(uuid::Uuid::now_v7());
         let tick = TickRow { schedule, nominal, run: Some(id), missed };
         if self.journal.use_tick(tick).await? {
-            self.running = Some(self.start(id));
+            self.running = Some(self.start(id, Trigger::Schedule));
         }
         Ok(())
     }
 
-    fn start(&self, id: RunId) -> Running {
+    fn start(&self, id: RunId, trigger: Trigger) -> Running {
         let stop = StopHandle::new();
         let (setting, handle, progress) = (self.setting.clone(), stop.clone(), self.progress);
         let aftermath = self.aftermath.clone();
         let task = tokio::spawn(async move {
-            let ended = run_once(&setting, id, handle, progress).await;
+            let ended = run_once(&setting, id, trigger, handle, progress).await;
             if ended.is_ok() {
                 // Beside the next run, never before it.
                 aftermath.spawn(async move {
@@ -246,6 +258,20 @@ where
         if tokio::time::timeout(aftermath::PATIENCE, self.aftermath.wait()).await.is_err() {
             tracing::error!("a webhook did not answer in time");
         }
+    }
+
+    /// A person asks for a run. One at a time, also for persons.
+    fn grant(&mut self, wish: RunWish) {
+        let answer = match &self.running {
+            Some(running) => Err(running.id),
+            None => {
+                let id = RunId(uuid::Uuid::now_v7());
+                self.running = Some(self.start(id, Trigger::Manual));
+                Ok(id)
+            }
+        };
+        // Whoever asked may have gone away.
+        wish.send(answer).ok();
     }
 
     async fn pass_over(
@@ -302,8 +328,11 @@ where
         self.setting = Setting {
             state: self.setting.state.clone(),
             cache: self.setting.cache.clone(),
+            live: self.setting.live.clone(),
+            watchers: self.setting.watchers.clone(),
             ..setting
         };
+        self.setting.watchers.adopt(&self.setting.config);
         tracing::info!(?keys, "the configuration was read again");
         self.journal.emit(Event::ConfigReloaded);
         Ok(())
@@ -356,6 +385,7 @@ async fn finished(
 async fn run_once(
     setting: &Setting,
     id: RunId,
+    trigger: Trigger,
     stop: StopHandle,
     progress: Progress,
 ) -> Result<Ended, CommandError> {
@@ -363,7 +393,7 @@ async fn run_once(
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), Some(id))?;
     startup::complete_event_files(journal.store()).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
-    let run = setting.run(Trigger::Schedule, journal, id, stop)?;
+    let run = setting.run(trigger, journal, id, stop)?;
     let ended = tokio::select! {
         ended = run.perform().instrument(once::run_span(id)) => ended?,
         never = lock.keep_fresh(&setting.clock) => match never {},

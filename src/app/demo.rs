@@ -136,6 +136,7 @@ fn request(
         // The demo starts small processes only: a busy machine is no reason to wait.
         ("limits.max_load_per_core", toml::Value::Float(100.0)),
         ("timeouts.liveness", text("1s")),
+        ("http.listen", text("127.0.0.1:0")),
     ];
     let demo =
         values.map(|(key, value)| FlagValue { key: key.into(), value, flag: "--demo".into() });

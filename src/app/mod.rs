@@ -22,12 +22,13 @@ mod signals;
 mod startup;
 mod temporary;
 mod watchers;
+pub mod web;
 
 pub use credential::ConfiguredCredential;
 pub use environment::snapshot;
 pub use logging::{FileLogging, Lifecycle, Logging, start as start_logging};
 pub use notify::Notifier;
-pub use sessions::resolve as resolve_program;
+pub use sessions::{LiveSessions, request_end, resolve as resolve_program};
 pub use setting::{Setting, load_request, state_folder};
 pub use signals::Signals;
 pub use temporary::TemporaryFolder;

@@ -1,10 +1,11 @@
 //! Supervised sessions of the configured agent.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::Instrument as _;
@@ -13,13 +14,13 @@ use super::Setting;
 use crate::cli::error::CommandError;
 use crate::config::{Config, Environment};
 use crate::fetch::BoxFuture;
-use crate::model::Stage;
+use crate::model::{SessionId, Stage};
 use crate::run::{Job, Sessions};
 use crate::session::agent::claude::Claude;
 use crate::session::agent::{Agent, Task};
 use crate::session::{
-    LedgerError, SessionEnd, SessionLimits, SessionSpec, StopSignal, Supervisor,
-    SupervisorSettings, orphans,
+    LedgerError, LedgerRow, SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason,
+    StopSignal, Supervisor, SupervisorSettings, orphans, process,
 };
 use crate::store::Journal;
 
@@ -27,6 +28,47 @@ use crate::store::Journal;
 const READS_TOLERANCE: u32 = 3;
 /// Longest line of output; a structured answer is far below it.
 const MAX_LINE: usize = 16 << 20;
+
+/// The sessions of this process that can be ended one by one. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct LiveSessions(Arc<Mutex<HashMap<SessionId, StopHandle>>>);
+
+impl LiveSessions {
+    /// Asks one session of this process to end. False: it is not one of ours.
+    pub fn stop(&self, session: SessionId) -> bool {
+        self.handles().get(&session).map(|handle| handle.stop(StopReason::Operator)).is_some()
+    }
+
+    fn register(&self, session: SessionId) -> Registered {
+        let handle = StopHandle::new();
+        self.handles().insert(session, handle.clone());
+        Registered { sessions: self.clone(), session, handle }
+    }
+
+    fn handles(&self) -> MutexGuard<'_, HashMap<SessionId, StopHandle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session's entry, for as long as it lives.
+struct Registered {
+    sessions: LiveSessions,
+    session: SessionId,
+    handle: StopHandle,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.sessions.handles().remove(&self.session);
+    }
+}
+
+/// Asks a session of another process to end: its keeper, if it is verifiably the one on record,
+/// sweeps the tree by itself. False: there is no such keeper any more.
+pub fn request_end(row: &LedgerRow) -> bool {
+    process::open_verified(&row.keeper)
+        .is_some_and(|keeper| keeper.signal(nix::sys::signal::Signal::SIGTERM).is_ok())
+}
 
 /// Runs the configured agent under the supervisor.
 pub struct SupervisedSessions {
@@ -36,6 +78,7 @@ pub struct SupervisedSessions {
     program: PathBuf,
     scratch: PathBuf,
     journal: Journal,
+    live: LiveSessions,
 }
 
 impl SupervisedSessions {
@@ -56,6 +99,7 @@ impl SupervisedSessions {
             program: resolve(&config.agent.command[0], &setting.environment),
             scratch: setting.state.join("scratch"),
             journal: journal.clone(),
+            live: setting.live.clone(),
             config,
         })
     }
@@ -113,6 +157,8 @@ impl Sessions for SupervisedSessions {
                 session_id = %spec.session,
                 work_item_id = spec.item.as_ref().map(tracing::field::display),
             );
+            let own = self.live.register(spec.session);
+            let stop = stop.and(&own.handle);
             let ended = self.supervisor.run(spec, &self.agent, stop).instrument(span).await;
             if ended.is_err() {
                 // Nothing was started; the supervisor removes it in every other case.

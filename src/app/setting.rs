@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::TemporaryFolder;
 use super::code::CodeBases;
 use super::gate::MachineGate;
-use super::sessions::SupervisedSessions;
+use super::sessions::{LiveSessions, SupervisedSessions};
+use super::web::Watchers;
 use crate::cli::args::GlobalArgs;
 use crate::cli::error::CommandError;
 use crate::clock::Clock;
@@ -79,6 +80,10 @@ pub struct Setting {
     pub state: PathBuf,
     /// Where code-base indexes are kept.
     pub cache: PathBuf,
+    /// Sessions of this process that can be ended one by one.
+    pub live: LiveSessions,
+    /// Who is told of every run's events.
+    pub watchers: Watchers,
 }
 
 impl Setting {
@@ -105,6 +110,8 @@ impl Setting {
             clock,
             credential,
             state,
+            live: LiveSessions::default(),
+            watchers: Watchers::default(),
         })
     }
 

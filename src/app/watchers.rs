@@ -16,7 +16,9 @@ impl Watchers {
         let mut watchers = JoinSet::new();
         watchers.spawn(show(journal.follow(), progress));
         watchers.spawn(lifecycle::follow(journal.follow(), setting.config.timeouts.stall));
-        watchers.spawn(live::keep(journal.follow(), journal.clone(), setting.state.clone()));
+        let (folder, every) = (setting.state.clone(), setting.config.timeouts.liveness);
+        watchers.spawn(live::keep(journal.clone(), journal.follow(), folder, every));
+        setting.watchers.attend(journal);
         Self(watchers)
     }
 

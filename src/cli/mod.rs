@@ -24,7 +24,7 @@ use clap::Parser as _;
 use serde::Serialize;
 
 use crate::app::demo::{self, Demo};
-use crate::app::{self, Setting, daemon, once};
+use crate::app::{self, Setting, daemon, once, web};
 use crate::clock::Clock;
 use crate::config::{
     Config, ConfigError, Discover, Environment, Loaded, LogFormat, LogLevel, load,
@@ -177,7 +177,7 @@ impl Context {
     }
 
     async fn once(&self, with_demo: bool) -> Result<Code, CommandError> {
-        let (setting, world) = if with_demo {
+        let (mut setting, world) = if with_demo {
             let demo = self.demo(demo::Fresh::Yes).await?;
             (demo.setting.clone(), Some(demo))
         } else {
@@ -185,7 +185,12 @@ impl Context {
         };
         self.start_logging(&setting.config, Purpose::Command)?;
         app::guard_children();
-        let report = once::once(&setting, self.progress()).await?;
+        let dashboard = web::serve_beside(&mut setting, self.progress()).await;
+        let report = once::once(&setting, self.progress()).await;
+        if let Some(dashboard) = dashboard {
+            dashboard.stop().await;
+        }
+        let report = report?;
         self.print(&report, |report| summary::render(report, &setting.state))?;
         if let Some(world) = world {
             world.simulator.stop().await;
@@ -234,7 +239,8 @@ impl Context {
             Progress::Lines => Progress::Silent,
             other => other,
         };
-        let code = daemon::follow(reloader, make, progress).await?;
+        let liked = web::Liked::in_demo(with_demo);
+        let code = daemon::follow(reloader, make, progress, liked).await?;
         if let Some(world) = world {
             world.simulator.stop().await;
         }

@@ -1,7 +1,9 @@
-//! `live.json`: the run as it stands now, for whoever watches from outside. Always whole: it is
-//! replaced, never written in place.
+//! `live.json`: the present state of a run in its folder, for monitors that have no connection.
+//!
+//! It is replaced as a whole, at every change of stage, whenever a session begins or ends, and at
+//! every liveness interval however quiet the run is. A reader never sees half of it, and the age of
+//! `written_at` tells whether heartbeat itself is alive.
 
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -10,100 +12,175 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
 use crate::store::Journal;
 
-/// The file's name in the state folder.
-pub const LIVE_FILE: &str = "live.json";
-/// Changes that come faster than this are written together.
-const SETTLE: Duration = Duration::from_millis(100);
+/// Name of the file in the run's folder.
+pub const FILE: &str = "live.json";
 
-/// What is in the file.
+/// What is written.
 #[derive(Debug, Serialize)]
-struct LiveFile<'a> {
-    /// When it was written. A watcher compares it with its own clock: while a session is alive,
-    /// it is never older than the configured interval of the signs of life.
+struct Live<'a> {
+    /// When; at most one liveness interval old while heartbeat is alive.
     written_at: Timestamp,
-    /// The process that writes it.
+    /// Counts the writings of this run, from 1.
+    beat: u64,
+    /// Heartbeat's own process.
     pid: u32,
+    /// How often it is written at least.
+    interval_ms: u64,
+    /// The run.
     #[serde(flatten)]
     view: &'a RunView,
 }
 
-/// Keeps the file up to date until the run has ended.
-pub async fn keep(mut events: Receiver<Recorded>, journal: Journal, folder: PathBuf) {
+/// Keeps `live.json` of a run up to date until the run has ended. `events` must have been taken
+/// from `journal` before the run began.
+pub async fn keep(
+    journal: Journal,
+    mut events: Receiver<Recorded>,
+    folder: PathBuf,
+    every: Duration,
+) {
+    let mut timer = tokio::time::interval(every.max(Duration::from_millis(10)));
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut beat = 0;
+    let mut written = RunView::default();
     loop {
-        let mut over = match events.recv().await {
-            Ok(recorded) => matches!(recorded.event, Event::RunEnded { .. }),
-            // What was missed is in the view.
-            Err(RecvError::Lagged(_)) => false,
-            Err(RecvError::Closed) => return,
+        let due = tokio::select! {
+            _ = timer.tick() => true,
+            received = events.recv() => match received {
+                Ok(recorded) => matches!(recorded.event, Event::RunEnded { .. }),
+                // The fold has them all; only the moment was missed.
+                Err(RecvError::Lagged(_)) => true,
+                Err(RecvError::Closed) => return,
+            },
         };
-        if !over {
-            tokio::time::sleep(SETTLE).await;
-        }
-        loop {
-            match events.try_recv() {
-                Ok(recorded) => over |= matches!(recorded.event, Event::RunEnded { .. }),
-                Err(TryRecvError::Lagged(_)) => {}
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-            }
-        }
         let view = journal.view();
-        if let Err(error) = replace(&folder, &view, journal.clock().now()) {
-            tracing::warn!(%error, "live.json could not be written");
-        }
-        if over {
-            return;
+        if due || is_another_stage(&written, &view) {
+            beat += 1;
+            let ended = view.outcome.is_some();
+            let live = Live {
+                written_at: journal.clock().now(),
+                beat,
+                pid: std::process::id(),
+                interval_ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX),
+                view: &view,
+            };
+            if let Err(error) = replace(&folder, &live).await {
+                tracing::warn!(%error, folder = %folder.display(), "live.json could not be written");
+            }
+            if ended {
+                return;
+            }
+            written = view;
         }
     }
 }
 
-fn replace(folder: &Path, view: &RunView, written_at: Timestamp) -> io::Result<()> {
-    let live = LiveFile { written_at, pid: std::process::id(), view };
-    let beside = folder.join(format!(".{LIVE_FILE}.{}", std::process::id()));
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(&serde_json::to_vec(&live)?)?;
-    fs::rename(&beside, folder.join(LIVE_FILE))
+/// Has something changed that a monitor should see at once?
+fn is_another_stage(before: &RunView, now: &RunView) -> bool {
+    before.step != now.step
+        || before.outcome != now.outcome
+        || before.ended_sessions != now.ended_sessions
+        || !before.sessions.keys().eq(now.sessions.keys())
+}
+
+async fn replace(folder: &Path, live: &Live<'_>) -> io::Result<()> {
+    let text = serde_json::to_vec_pretty(live)?;
+    let folder = folder.to_path_buf();
+    tokio::task::spawn_blocking(move || {
+        let (new, file) = (folder.join("live.json.new"), folder.join(FILE));
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)?
+            .write_all(&text)?;
+        std::fs::rename(new, file)
+    })
+    .await
+    .map_err(io::Error::other)?
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::event::{RunOutcome, RunSummary, Sink, Trigger};
-    use crate::model::RunId;
-    use crate::store::Store;
+    use crate::event::{LiveVerdict, Liveness, RunOutcome, RunSummary, Sink, Trigger};
+    use crate::model::{RunId, SessionId, Stage};
+    use crate::store::{Store, run_folder};
+
+    const EVERY: Duration = Duration::from_millis(20);
+
+    fn read(folder: &Path) -> Option<serde_json::Value> {
+        serde_json::from_slice(&std::fs::read(folder.join(FILE)).ok()?).ok()
+    }
+
+    /// Waits for what must come; the test runner's own limit ends a wait in vain.
+    async fn until(folder: &Path, right: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        loop {
+            if let Some(live) = read(folder).filter(&right) {
+                return live;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
 
     #[tokio::test]
-    async fn the_file_is_whole_at_every_moment_and_ends_with_the_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let run = RunId(uuid::Uuid::now_v7());
+    async fn a_quiet_stage_is_written_at_every_interval_and_the_end_is_the_last_word() {
+        let state = tempfile::tempdir().unwrap();
+        let (run, session) = (RunId(uuid::Uuid::now_v7()), SessionId(uuid::Uuid::now_v7()));
+        let store = Store::open(state.path()).unwrap();
         let journal = Journal::open(store, Clock::system(), Some(run)).unwrap();
-        let keeping = keep(journal.follow(), journal.clone(), folder.path().into());
-        let keeping = tokio::spawn(keeping);
+        let folder = run_folder(state.path(), run);
+        let keeping = tokio::spawn(keep(journal.clone(), journal.follow(), folder.clone(), EVERY));
         journal.begin_run(run, Trigger::Manual, 3).await.unwrap();
-        let file = folder.path().join(LIVE_FILE);
-        let mut seen = 0;
-        while seen < 20 {
-            journal.emit(Event::FetchProgressed { items: 3 });
-            journal.flush().await.unwrap();
-            if let Ok(text) = fs::read(&file) {
-                let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
-                assert_eq!(value["run"], run.to_string());
-                seen += 1;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        journal.emit(Event::TriageStarted { items: 1, sessions: 1 });
+        journal.emit(Event::SessionRegistered {
+            session,
+            stage: Stage::Triage,
+            item: None,
+            attempt: 1,
+            keeper_pid: 1,
+            tier: "subreaper".into(),
+            limit_ms: 1000,
+        });
+        journal.flush().await.unwrap();
+        let live = until(&folder, |live| live["step"] == "triaging").await;
+        assert!(live["sessions"][session.to_string()].is_object(), "{live}");
+        // Quiet: not one event, and yet it is written again and again.
+        let first = live["beat"].as_u64().unwrap();
+        until(&folder, |live| live["beat"].as_u64() >= Some(first + 3)).await;
+        let liveness = Liveness {
+            beat: 1,
+            verdict: LiveVerdict::Quiet,
+            evidence: "no output for 3 m".into(),
+            elapsed_ms: 1,
+            deadline_in_ms: 1,
+            since_progress_ms: 1,
+            since_output_ms: 1,
+            stdout_bytes: 0,
+            lines: 0,
+            open_tool: None,
+            processes: 2,
+            new_processes: 0,
+            cpu_leader_ms: 0,
+            cpu_tools_ms: 0,
+            rss_kib: 0,
+        };
+        journal.emit(Event::SessionLiveness { session, liveness });
+        journal.flush().await.unwrap();
+        until(&folder, |live| live["sessions"][session.to_string()]["verdict"] == "quiet").await;
         journal.end_run(run, RunOutcome::Completed, RunSummary::default()).await.unwrap();
         keeping.await.unwrap();
-        let value: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        assert_eq!((&value["step"], &value["outcome"]), (&"ended".into(), &"completed".into()));
-        assert_eq!(value["fetched"], 3);
+        let last = read(&folder).unwrap();
+        assert_eq!(last["outcome"], "completed");
+        assert_eq!(last["run"], run.to_string());
+        assert!(!folder.join("live.json.new").exists());
     }
 }

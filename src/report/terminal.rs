@@ -55,6 +55,13 @@ pub async fn show(mut events: Receiver<Recorded>, progress: Progress) {
     }
 }
 
+/// One line to whoever waits, unless they want to hear nothing.
+pub fn say(progress: Progress, text: &str) {
+    if progress != Progress::Silent {
+        write_line(text);
+    }
+}
+
 /// A reader that went away is no reason to stop the run.
 fn write_line(text: &str) {
     let mut stderr = std::io::stderr().lock();

@@ -19,6 +19,7 @@ mod provider;
 mod results;
 mod rows;
 mod runs;
+mod totals;
 mod views;
 
 use std::fs;
@@ -34,13 +35,13 @@ pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use dry::scratch_copy;
 pub use items::{KnownItem, PageRecord, Phase, Planned};
-pub use journal::Journal;
-pub use journal::run_folder;
+pub use journal::{Journal, run_folder};
 pub use lock::{Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use ndjson::catch_up;
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use runs::{RunRow, TickRow};
+pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use views::{ActiveSession, FindingRow, ItemRow, SessionRow};
 
 /// Name of the database in the state folder.

@@ -304,7 +304,7 @@ pub(super) fn finding(row: &Row<'_>) -> Sql<FindingRow> {
     })
 }
 
-fn recorded(row: &Row<'_>) -> Sql<Recorded> {
+pub(super) fn recorded(row: &Row<'_>) -> Sql<Recorded> {
     Ok(Recorded {
         seq: row.get("seq")?,
         at: row.get::<_, Ms>("at")?.0,

@@ -1,0 +1,181 @@
+//! The dashboard beside the work: where it listens, whom it asks, what it is told.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{LiveSessions, Setting, request_end};
+use crate::cli::error::CommandError;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::config::credential::http_token;
+use crate::fetch::BoxFuture;
+use crate::model::{ItemKey, RunId, SessionId};
+use crate::report::terminal::{Progress, say};
+use crate::session::Ledger as _;
+use crate::store::{Journal, Store, StoreError};
+use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, bind};
+
+/// The demo's usual port: short to type, and the same at the next try.
+const DEMO_PORT: u16 = 7979;
+
+/// A person's wish for a run; answered with its id, or with the id of the run in the way.
+pub type RunWish = oneshot::Sender<Result<RunId, RunId>>;
+/// Where wishes arrive.
+pub type Wishes = mpsc::Receiver<RunWish>;
+
+/// The port to take if any will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Liked(Option<u16>);
+
+impl Liked {
+    /// The demo's, in the demo.
+    pub fn in_demo(is_demo: bool) -> Self {
+        Self(is_demo.then_some(DEMO_PORT))
+    }
+}
+
+/// Whoever is told of the events of every run.
+#[derive(Clone, Default)]
+pub struct Watchers {
+    hub: Option<Arc<Hub>>,
+}
+
+impl Watchers {
+    /// Tells them of this journal's events.
+    pub fn attend(&self, journal: &Journal) {
+        if let Some(hub) = &self.hub {
+            hub.attend(journal);
+        }
+    }
+
+    /// Another configuration is in force.
+    pub fn adopt(&self, config: &Arc<Config>) {
+        if let Some(hub) = &self.hub {
+            hub.adopt(Arc::clone(config));
+        }
+    }
+
+    /// The daemon's loop turned.
+    pub fn turned(&self) {
+        if let Some(hub) = &self.hub {
+            hub.turned();
+        }
+    }
+}
+
+/// Serves the dashboard of this setting, if its configuration names an address, and says where.
+pub async fn serve(
+    setting: &mut Setting,
+    wishes: Option<mpsc::Sender<RunWish>>,
+    liked: Liked,
+    progress: Progress,
+) -> Result<Option<Server>, CommandError> {
+    let config = Arc::clone(&setting.config);
+    if config.http.listen.is_empty() {
+        return Ok(None);
+    }
+    let listen: SocketAddr = config.http.listen.parse().map_err(|_| {
+        CommandError::Usage(format!("[http] listen {:?} is no address", config.http.listen))
+    })?;
+    let token = http_token(&config, &setting.environment)?;
+    let listener = bind(listen, liked.0).await.map_err(refused)?;
+    // The folder must be there before it can be read.
+    drop(setting.open_store()?);
+    let Some(store) = Store::open_for_reading(&setting.state)? else { return Ok(None) };
+    let actions = Hands {
+        state: setting.state.clone(),
+        clock: setting.clock.clone(),
+        live: setting.live.clone(),
+        wishes: wishes.clone(),
+    };
+    let clock = setting.clock.clone();
+    let (actions, can_run) = (Arc::new(actions), wishes.is_some());
+    let options = ServerOptions { store, clock, config, token, actions, can_run };
+    let server = Server::start(listener, options).map_err(refused)?;
+    setting.watchers = Watchers { hub: Some(Arc::clone(server.hub())) };
+    say(progress, &format!("dashboard  http://{}/", server.address()));
+    tracing::info!(address = %server.address(), "the dashboard is served");
+    Ok(Some(server))
+}
+
+/// The same beside a single run, which is worth more than its dashboard.
+pub async fn serve_beside(setting: &mut Setting, progress: Progress) -> Option<Server> {
+    match serve(setting, None, Liked(None), progress).await {
+        Ok(server) => server,
+        Err(error) => {
+            tracing::warn!(%error, "the run goes on without a dashboard");
+            None
+        }
+    }
+}
+
+fn refused(error: ServerError) -> CommandError {
+    CommandError::Io { what: "no dashboard".into(), source: std::io::Error::other(error) }
+}
+
+/// What a person can do from the dashboard.
+struct Hands {
+    state: PathBuf,
+    clock: Clock,
+    live: LiveSessions,
+    wishes: Option<mpsc::Sender<RunWish>>,
+}
+
+impl Hands {
+    fn journal(&self) -> Result<Journal, StoreError> {
+        Journal::open(Store::open(&self.state)?, self.clock.clone(), None)
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> ActionError {
+    ActionError::Failed(error.to_string())
+}
+
+impl Actions for Hands {
+    fn stop_session(&self, session: SessionId) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async move {
+            if self.live.stop(session) {
+                return Ok(());
+            }
+            let rows = self.journal().map_err(failed)?.open_rows().await.map_err(failed)?;
+            let row = rows.iter().find(|row| row.session == session);
+            match row {
+                Some(row) if request_end(row) => Ok(()),
+                Some(_) => Err(ActionError::NotNow(format!(
+                    "the keeper of session {session} is gone; the next run clears what is left"
+                ))),
+                None => Err(ActionError::NotFound(format!("session {session} is not alive"))),
+            }
+        })
+    }
+
+    fn retry_item(&self, item: ItemKey) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async move {
+            let journal = self.journal().map_err(failed)?;
+            if journal.requeue(item.clone()).await.map_err(failed)? {
+                return Ok(());
+            }
+            match journal.store().item(item.clone()).await.map_err(failed)? {
+                Some(_) => Err(ActionError::NotNow(format!("a session for {item} is running"))),
+                None => Err(ActionError::NotFound(format!("{item} was never seen"))),
+            }
+        })
+    }
+
+    fn run_now(&self) -> BoxFuture<'_, Result<RunId, ActionError>> {
+        Box::pin(async move {
+            let here = "this is a single run; start the service to run at will";
+            let wishes = self.wishes.as_ref().ok_or_else(|| ActionError::NotNow(here.into()))?;
+            let (wish, answer) = oneshot::channel();
+            let busy = || ActionError::NotNow("another wish is being looked at".into());
+            wishes.try_send(wish).map_err(|_| busy())?;
+            answer
+                .await
+                .map_err(|_| ActionError::NotNow("heartbeat is stopping".into()))?
+                .map_err(|run| ActionError::NotNow(format!("run {run} is going on")))
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Sums over the whole history, and the log from a given place on: what monitors ask for.
+
+use rusqlite::{Connection, Row, params};
+use serde::Serialize;
+
+use super::views::{finding, recorded};
+use super::{FindingRow, Sql, Store, StoreError};
+use crate::event::Recorded;
+use crate::model::Usd;
+
+/// Upper bounds of the buckets of session durations, in seconds.
+pub const DURATION_BUCKETS: [u32; 8] = [5, 15, 30, 60, 120, 300, 600, 1800];
+
+/// Sums over everything that ever ended on this state.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Totals {
+    /// Sessions by what they were for and how they ended.
+    pub sessions: Vec<SessionTotal>,
+    /// Runs by how they ended.
+    pub runs: Vec<(String, u64)>,
+    /// Scheduled times by what became of them.
+    pub ticks: Vec<(String, u64)>,
+    /// Scheduled times that passed while nobody looked.
+    pub missed_ticks: u64,
+    /// Sessions of an earlier life that were resolved.
+    pub orphans: u64,
+    /// Processes that survived the end of their session: 0, or an alarm.
+    pub survivors: u64,
+    /// Sessions that could not be killed and are still on record as alive.
+    pub unkillable: Vec<String>,
+}
+
+/// Sums over the sessions of one kind that ended in one way.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct SessionTotal {
+    /// What for.
+    pub stage: String,
+    /// How they ended.
+    pub outcome: String,
+    /// How many.
+    pub count: u64,
+    /// Milliseconds from start to end, all together.
+    pub duration_ms: u64,
+    /// How many took no longer than each of [`DURATION_BUCKETS`].
+    pub within: [u64; DURATION_BUCKETS.len()],
+    /// Fresh input tokens.
+    pub input_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// Input tokens read from the provider's cache.
+    pub cache_read_tokens: u64,
+    /// Input tokens written to the provider's cache.
+    pub cache_creation_tokens: u64,
+    /// Spent.
+    pub cost: Usd,
+}
+
+impl Store {
+    /// Sums over the whole history.
+    pub async fn totals(&self) -> Result<Totals, StoreError> {
+        self.read(|connection| {
+            let count = |sql: &str| connection.query_row(sql, [], |row| sum(row, 0));
+            let unkillable = "SELECT DISTINCT session FROM events
+                              WHERE event = 'unkillable'
+                                AND session IN (SELECT session FROM heartbeat_active_sessions)";
+            Ok(Totals {
+                sessions: session_totals(connection)?,
+                runs: pairs(
+                    connection,
+                    "SELECT outcome, count(*) FROM runs WHERE outcome IS NOT NULL GROUP BY 1",
+                )?,
+                ticks: pairs(connection, "SELECT decision, count(*) FROM ticks GROUP BY 1")?,
+                missed_ticks: count("SELECT coalesce(sum(missed), 0) FROM ticks")?,
+                orphans: count("SELECT count(*) FROM events WHERE event = 'orphan_resolved'")?,
+                survivors: count("SELECT coalesce(sum(survivors), 0) FROM sessions")?,
+                unkillable: connection
+                    .prepare(unkillable)?
+                    .query_map([], |row| row.get(0))?
+                    .collect::<Sql<_>>()?,
+            })
+        })
+        .await
+    }
+
+    /// Number of the newest event; 0: none yet.
+    pub async fn last_event(&self) -> Result<i64, StoreError> {
+        self.read(|connection| {
+            connection.query_row("SELECT coalesce(max(seq), 0) FROM events", [], |row| row.get(0))
+        })
+        .await
+    }
+
+    /// Events after number `after`, oldest first, at most `limit`.
+    pub async fn events_after(&self, after: i64, limit: u32) -> Result<Vec<Recorded>, StoreError> {
+        self.read(move |connection| {
+            connection
+                .prepare_cached("SELECT * FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
+                .query_map(params![after, limit], recorded)?
+                .collect()
+        })
+        .await
+    }
+
+    /// The newest findings, newest first.
+    pub async fn newest_findings(&self, limit: u32) -> Result<Vec<FindingRow>, StoreError> {
+        self.read(move |connection| {
+            connection
+                .prepare(
+                    "SELECT f.*, s.title, s.url FROM findings f JOIN heartbeat_state s USING (key)
+                     ORDER BY f.id DESC LIMIT ?1",
+                )?
+                .query_map([limit], finding)?
+                .collect()
+        })
+        .await
+    }
+}
+
+/// SQLite has no unsigned column; sums of ours are never negative.
+fn sum(row: &Row<'_>, index: usize) -> Sql<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(index)?).unwrap_or(0))
+}
+
+fn pairs(connection: &Connection, sql: &str) -> Sql<Vec<(String, u64)>> {
+    connection.prepare(sql)?.query_map([], |row| Ok((row.get(0)?, sum(row, 1)?)))?.collect()
+}
+
+fn session_totals(connection: &Connection) -> Sql<Vec<SessionTotal>> {
+    let within: String = DURATION_BUCKETS
+        .iter()
+        .map(|bound| format!(", sum(ended_at - started_at <= {})", u64::from(*bound) * 1000))
+        .collect();
+    let usage = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"]
+        .map(|name| format!(", coalesce(sum(json_extract(usage, '$.{name}')), 0)"))
+        .concat();
+    let sql = format!(
+        "SELECT s.stage, json_extract(outcome, '$.kind'), count(*),
+                sum(max(ended_at - started_at, 0)), coalesce(sum(b.spent), 0){usage}{within}
+         FROM sessions s LEFT JOIN budget b USING (session)
+         WHERE outcome IS NOT NULL AND ended_at IS NOT NULL GROUP BY 1, 2"
+    );
+    connection
+        .prepare(&sql)?
+        .query_map([], |row| {
+            let mut within = [0; DURATION_BUCKETS.len()];
+            for (index, count) in within.iter_mut().enumerate() {
+                *count = sum(row, 9 + index)?;
+            }
+            Ok(SessionTotal {
+                stage: row.get(0)?,
+                outcome: row.get(1)?,
+                count: sum(row, 2)?,
+                duration_ms: sum(row, 3)?,
+                cost: row.get(4)?,
+                input_tokens: sum(row, 5)?,
+                output_tokens: sum(row, 6)?,
+                cache_read_tokens: sum(row, 7)?,
+                cache_creation_tokens: sum(row, 8)?,
+                within,
+            })
+        })?
+        .collect()
+}

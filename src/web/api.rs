@@ -1,0 +1,216 @@
+//! What is asked for, and the answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::answer::{self, JSON, json as as_json, refusal, whole};
+use super::hub::Hub;
+use super::server::Shared;
+use super::snapshot::listed;
+use super::{ActionError, metrics};
+use crate::model::ItemKey;
+use crate::store::{SessionRow, StoreError};
+
+/// The loop never sleeps for more than 30 s; three times that is not asleep but hung.
+const LOOP_HUNG_AFTER: Duration = Duration::from_secs(90);
+/// Sessions that `/heartbeat/metrics` lists.
+const RECENT: u32 = 50;
+/// The most that a list gives.
+const MOST_LISTED: u32 = 500;
+
+type Asked = State<Arc<Shared>>;
+
+/// `GET /health`
+pub async fn health(State(shared): Asked) -> Response {
+    let picture = shared.hub.picture().await;
+    whole(status_of(!picture.is_unhealthy()), JSON, picture.health.clone())
+}
+
+/// `GET /livez`
+pub async fn livez(State(shared): Asked) -> Response {
+    let since = shared.hub.since_turn().unwrap_or_default();
+    let alive = since < LOOP_HUNG_AFTER;
+    let body = json!({ "alive": alive, "seconds_since_turn": since.as_secs() });
+    whole(status_of(alive), JSON, body.to_string())
+}
+
+/// `GET /readyz`
+pub async fn readyz(State(shared): Asked) -> Response {
+    let picture = shared.hub.picture().await;
+    let fault = &picture.facts.store_fault;
+    whole(status_of(fault.is_none()), JSON, json!({ "ready": fault.is_none() }).to_string())
+}
+
+fn status_of(good: bool) -> StatusCode {
+    if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// `GET /metrics`
+pub async fn prometheus(State(shared): Asked) -> Response {
+    let picture = shared.hub.picture().await;
+    whole(StatusCode::OK, metrics::MEDIA_TYPE, picture.metrics.clone())
+}
+
+/// `GET /api/state`
+pub async fn state(State(shared): Asked) -> Response {
+    let picture = shared.hub.picture().await;
+    let token = json!(shared.policy.action.expose_secret());
+    let mut body = picture.state.to_vec();
+    body.extend_from_slice(format!(",\"token\":{token}}}").as_bytes());
+    whole(StatusCode::OK, JSON, body)
+}
+
+/// `GET /heartbeat/metrics`
+pub async fn overview(State(shared): Asked) -> Response {
+    told(try_overview(&shared.hub).await)
+}
+
+async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
+    let picture = hub.picture().await;
+    let facts = &picture.facts;
+    let seconds = |ms: i128| ms.max(0) / 1000;
+    let active = facts.active.iter().map(|session| {
+        json!({
+            "session": session.session,
+            "stage": session.stage,
+            "item": session.item,
+            "pid": session.agent_pid.unwrap_or(session.keeper_pid),
+            "started_at": session.started_at,
+            "duration_s": seconds(facts.now.duration_since(session.started_at).as_millis()),
+        })
+    });
+    let active: Vec<_> = active.collect();
+    let recent = hub.store().sessions(RECENT).await?;
+    let ended = |session: &SessionRow| {
+        let took = session.ended_at?.duration_since(session.started_at).as_millis();
+        Some(json!({
+            "session": session.session,
+            "stage": session.stage,
+            "item": session.item,
+            "outcome": session.outcome,
+            "started_at": session.started_at,
+            "duration_s": seconds(took),
+            "usage": session.usage,
+            "survivors": session.survivors,
+        }))
+    };
+    Ok(as_json(&json!({
+        "now": facts.now,
+        "active_sessions": active,
+        "recent_sessions": recent.iter().filter_map(ended).collect::<Vec<_>>(),
+        "aggregates": facts.totals,
+        "spending": { "today": facts.today, "per_day": facts.limits.per_day },
+        "runs": facts.runs,
+        "last_run": facts.last_ended(),
+        "next_run": facts.next_run,
+    })))
+}
+
+/// How much of a list.
+#[derive(Debug, Deserialize)]
+pub struct Listed {
+    limit: Option<u32>,
+}
+
+impl Listed {
+    fn limit(&self, usual: u32) -> u32 {
+        self.limit.unwrap_or(usual).clamp(1, MOST_LISTED)
+    }
+}
+
+/// `GET /api/findings`
+pub async fn findings(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
+    let found = shared.hub.store().newest_findings(asked.limit(50)).await;
+    told(found.map(|rows| as_json(&rows.iter().map(listed).collect::<Vec<_>>())))
+}
+
+/// `GET /api/runs`
+pub async fn runs(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
+    told(shared.hub.store().runs(asked.limit(60)).await.map(|runs| as_json(&runs)))
+}
+
+/// `GET /api/sessions`
+pub async fn sessions(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
+    told(shared.hub.store().sessions(asked.limit(50)).await.map(|rows| as_json(&rows)))
+}
+
+/// `GET /api/items/KEY`
+pub async fn item(State(shared): Asked, Path(key): Path<String>) -> Response {
+    told(story(&shared.hub, ItemKey::from_stored(key)).await)
+}
+
+async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
+    let store = hub.store();
+    let Some(row) = store.item(key.clone()).await? else {
+        return Ok(refusal(StatusCode::NOT_FOUND, "unknown_item", "this item was never seen"));
+    };
+    let mut view = hub.view().await;
+    view.titles.insert(key.clone(), row.title.clone());
+    let lines: Vec<_> = store
+        .events_of(key.clone())
+        .await?
+        .iter()
+        .filter_map(|recorded| {
+            let line = crate::report::lines::line(recorded, &view)?;
+            Some(json!({ "seq": recorded.seq, "at": recorded.at, "run": recorded.run, "line": line }))
+        })
+        .collect();
+    Ok(as_json(&json!({
+        "item": row,
+        "findings": store.findings_of(key.clone()).await?,
+        "sessions": store.sessions_of(key).await?,
+        "story": lines,
+        "repository": hub.config().repository.path,
+    })))
+}
+
+/// `POST /api/sessions/ID/stop`
+pub async fn stop(State(shared): Asked, Path(session): Path<String>) -> Response {
+    let Ok(session) = session.parse() else {
+        return refusal(StatusCode::BAD_REQUEST, "no_session", "this is no session's id");
+    };
+    acted(shared.actions.stop_session(session).await.map(|()| json!({ "stopping": session })))
+}
+
+/// `POST /api/items/KEY/retry`, as `/api/retry/KEY` because keys hold a slash.
+pub async fn retry(State(shared): Asked, Path(key): Path<String>) -> Response {
+    let key = ItemKey::from_stored(key);
+    acted(shared.actions.retry_item(key.clone()).await.map(|()| json!({ "queued": key })))
+}
+
+/// `POST /api/run`
+pub async fn run(State(shared): Asked) -> Response {
+    acted(shared.actions.run_now().await.map(|run| json!({ "run": run })))
+}
+
+/// Anything else.
+pub async fn nothing() -> Response {
+    refusal(StatusCode::NOT_FOUND, "nothing_here", "there is nothing under this path")
+}
+
+fn told(answer: Result<Response, StoreError>) -> Response {
+    answer.unwrap_or_else(|error| {
+        refusal(StatusCode::SERVICE_UNAVAILABLE, "store", &error.to_string())
+    })
+}
+
+fn acted(result: Result<serde_json::Value, ActionError>) -> Response {
+    match result {
+        Ok(value) => answer::json(&value),
+        Err(error) => {
+            let (status, code) = match &error {
+                ActionError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+                ActionError::NotNow(_) => (StatusCode::CONFLICT, "not_now"),
+                ActionError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+            };
+            refusal(status, code, &error.to_string())
+        }
+    }
+}

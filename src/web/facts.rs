@@ -1,0 +1,176 @@
+//! Everything that health, metrics and the dashboard are computed from, gathered in one go.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::fetch::Remembered;
+use crate::model::Usd;
+use crate::schedule::Schedule;
+use crate::session::admission;
+use crate::store::{
+    ActiveSession, Holder, Phase, RunLock, RunRow, Spending, Store, StoreError, Totals,
+};
+
+/// The one provider so far, as the run names it.
+const PROVIDER: &str = "agent";
+/// How many runs the history shows.
+const RUNS: u32 = 60;
+
+/// The present, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Facts {
+    /// When they were gathered.
+    pub now: Timestamp,
+    /// What is allowed.
+    pub limits: Allowed,
+    /// Live sessions, by their rows.
+    pub active: Vec<ActiveSession>,
+    /// Load average of one minute by processors.
+    pub load_per_core: f64,
+    /// What is remembered of the source: breaker, not-before.
+    pub source: Remembered,
+    /// The newest runs, newest first; the first may be going on.
+    pub runs: Vec<RunRow>,
+    /// Who holds the run lock.
+    pub holder: Option<Holder>,
+    /// What is wrong with the configuration on disk.
+    pub config_fault: Option<String>,
+    /// Why the state cannot be read or written.
+    pub store_fault: Option<String>,
+    /// The provider refuses work until then, for this reason.
+    pub provider: Option<(Timestamp, String)>,
+    /// Money today, UTC.
+    pub today: Spending,
+    /// Money of the newest run.
+    pub run_spending: Spending,
+    /// When the schedule fires next.
+    pub next_run: Option<Timestamp>,
+    /// How many items stand where.
+    pub items: Vec<(Phase, u32)>,
+    /// Sums over the whole history.
+    pub totals: Totals,
+    /// Milliseconds since the last byte of the session that has been silent for longest.
+    pub oldest_output_ms: Option<u64>,
+    /// Live processes of all sessions at their last sign of life.
+    pub processes: u32,
+    /// Open event streams.
+    pub clients: usize,
+}
+
+/// What the configuration allows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Allowed {
+    /// Live sessions.
+    pub max_live_sessions: u32,
+    /// Load per core above which nothing starts.
+    pub max_load_per_core: f64,
+    /// Money of a run.
+    pub per_run: Usd,
+    /// Money of a day.
+    pub per_day: Usd,
+}
+
+impl Allowed {
+    /// Of this configuration.
+    pub fn by(config: &Config) -> Self {
+        Self {
+            max_live_sessions: config.limits.max_live_sessions,
+            max_load_per_core: config.limits.max_load_per_core,
+            per_run: config.budget.per_run,
+            per_day: config.budget.per_day,
+        }
+    }
+}
+
+impl Facts {
+    /// Nothing known beyond the limits: what is shown before the first run, and when the state
+    /// cannot be read.
+    pub fn empty(now: Timestamp, config: &Config) -> Self {
+        Self {
+            now,
+            limits: Allowed::by(config),
+            active: Vec::new(),
+            load_per_core: 0.0,
+            source: Remembered::default(),
+            runs: Vec::new(),
+            holder: None,
+            config_fault: None,
+            store_fault: None,
+            provider: None,
+            today: Spending::default(),
+            run_spending: Spending::default(),
+            next_run: None,
+            items: Vec::new(),
+            totals: Totals::default(),
+            oldest_output_ms: None,
+            processes: 0,
+            clients: 0,
+        }
+    }
+
+    /// The run that is going on.
+    pub fn running(&self) -> Option<&RunRow> {
+        self.runs.first().filter(|run| run.ended_at.is_none())
+    }
+
+    /// The newest run that has ended.
+    pub fn last_ended(&self) -> Option<&RunRow> {
+        self.runs.iter().find(|run| run.ended_at.is_some())
+    }
+}
+
+/// Reads the state. A state that cannot be read is a fact too. `totals` are the caller's to keep:
+/// they cost most and change least.
+pub async fn gather(store: &Store, config: &Config, now: Timestamp) -> Facts {
+    let mut facts = Facts::empty(now, config);
+    let machine = admission::read_machine();
+    facts.load_per_core = machine.load / f64::from(machine.cores.max(1));
+    facts.next_run = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)
+        .ok()
+        .and_then(|schedule| schedule.next_after(now));
+    facts.store_fault = unwritable(store);
+    match RunLock::look(store.folder()) {
+        Ok(holder) => facts.holder = holder,
+        Err(error) => facts.store_fault = Some(error.to_string()),
+    }
+    if let Err(error) = read(&mut facts, store, config).await {
+        facts.store_fault = Some(error.to_string());
+    }
+    facts
+}
+
+async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), StoreError> {
+    facts.active = store.active_sessions().await?;
+    facts.runs = store.runs(RUNS).await?;
+    facts.items = store.phase_counts().await?;
+    facts.today = store.spending_on(facts.now.strftime("%F").to_string()).await?;
+    if let Some(run) = facts.runs.first() {
+        facts.run_spending = store.spending_in(run.run).await?;
+    }
+    facts.provider = store.provider_suspension(PROVIDER, facts.now).await?;
+    facts.config_fault = store.last_config_fault().await?;
+    if let Some(memory) = store.source_memory(config.source.name.clone()).await? {
+        facts.source = serde_json::from_str(&memory)
+            .map_err(|error| StoreError::Unreadable(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Why nothing can be written, as far as it shows without writing.
+fn unwritable(store: &Store) -> Option<String> {
+    use nix::unistd::{AccessFlags, access};
+    let folder = store.folder();
+    for path in [folder.to_path_buf(), folder.join(crate::store::DATABASE)] {
+        if let Err(error) = access(&path, AccessFlags::W_OK) {
+            return Some(format!("{} cannot be written: {}", path.display(), error.desc()));
+        }
+    }
+    let free = nix::sys::statvfs::statvfs(folder).ok()?;
+    let bytes = free.blocks_available().saturating_mul(free.fragment_size());
+    (bytes < MIN_FREE_DISK)
+        .then(|| format!("only {} KiB are free on the disk of {}", bytes >> 10, folder.display()))
+}
+
+/// Below this, the next transaction may not fit.
+const MIN_FREE_DISK: u64 = 16 << 20;

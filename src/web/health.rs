@@ -1,0 +1,201 @@
+//! Is everything well? A pure judgement of the facts, with a reason for every doubt.
+//!
+//! | code | degraded | unhealthy |
+//! |---|---|---|
+//! | `sessions_over_limit` | | more live sessions than allowed |
+//! | `sessions_at_limit` | as many live sessions as allowed | |
+//! | `load` | load per core above the limit: no session starts | above four times the limit |
+//! | `breaker_open` | the source's circuit breaker is open or half open | |
+//! | `last_run` | failed in part, or could not do its work | state, credential or configuration refused |
+//! | `config_fault` | the file on disk is broken, the last good one is in force | |
+//! | `store` | | the state cannot be read or written |
+//! | `stale_lock` | | a run holds the lock and gives no heartbeat |
+//! | `run_lost` | a run is on record as going on, and nobody holds the lock | |
+//! | `provider_suspended` | the agent's provider refuses work | |
+//! | `budget` | more than 80 % of the day's budget is spent or reserved | |
+//! | `unkillable` | | a session's process cannot be ended |
+//! | `survivors` | | a process outlived its session |
+//! | `stale_view` | | the facts themselves are old |
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::facts::Facts;
+use crate::event::RunOutcome;
+use crate::fetch::breaker::State;
+use crate::report::lines::word;
+use crate::store::HolderHealth;
+
+/// Facts older than this are no basis for a judgement.
+pub const STALE_AFTER: Duration = Duration::from_secs(15);
+/// Share of the day's budget, in percent, above which a person should know.
+const BUDGET_WARNING: i64 = 80;
+/// A load this many times the limit is an emergency, not a busy minute.
+const EMERGENCY_LOAD: f64 = 4.0;
+
+/// The judgement in a word; the worst reason decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// No reason to look.
+    Healthy,
+    /// It works, with a limit that a person should know.
+    Degraded,
+    /// It does not do its work, or something is out of control.
+    Unhealthy,
+}
+
+impl Status {
+    /// As it is written in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Unhealthy => "unhealthy",
+        }
+    }
+}
+
+/// One doubt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Doubt {
+    /// A stable code.
+    pub code: &'static str,
+    /// How bad.
+    pub status: Status,
+    /// For people.
+    pub message: String,
+}
+
+/// The judgement with its reasons, worst first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Health {
+    /// In a word.
+    pub status: Status,
+    /// Why it is not healthy.
+    pub reasons: Vec<Doubt>,
+}
+
+/// Judges the facts, which are `age` old.
+pub fn judge(facts: &Facts, age: Duration) -> Health {
+    let checks =
+        [sessions, load, breaker, last_run, config, store, lock, provider, budget, escaped];
+    let mut reasons: Vec<Doubt> = checks.iter().filter_map(|check| check(facts)).collect();
+    if age > STALE_AFTER {
+        let message = format!("nothing could be gathered for {} s", age.as_secs());
+        reasons.push(unhealthy("stale_view", message));
+    }
+    reasons.sort_by_key(|doubt| std::cmp::Reverse(doubt.status));
+    let status = reasons.first().map_or(Status::Healthy, |doubt| doubt.status);
+    Health { status, reasons }
+}
+
+fn degraded(code: &'static str, message: String) -> Doubt {
+    Doubt { code, status: Status::Degraded, message }
+}
+
+fn unhealthy(code: &'static str, message: String) -> Doubt {
+    Doubt { code, status: Status::Unhealthy, message }
+}
+
+fn sessions(facts: &Facts) -> Option<Doubt> {
+    let (live, max) = (facts.active.len(), facts.limits.max_live_sessions as usize);
+    if live > max {
+        let message = format!("{live} sessions are alive, {max} are allowed");
+        return Some(unhealthy("sessions_over_limit", message));
+    }
+    let message = format!("all {max} session slots are taken");
+    (live == max).then(|| degraded("sessions_at_limit", message))
+}
+
+fn load(facts: &Facts) -> Option<Doubt> {
+    let (load, limit) = (facts.load_per_core, facts.limits.max_load_per_core);
+    let message = format!("load per core is {load:.2}, no session starts above {limit:.2}");
+    if load > limit * EMERGENCY_LOAD {
+        Some(unhealthy("load", message))
+    } else {
+        (load > limit).then(|| degraded("load", message))
+    }
+}
+
+fn breaker(facts: &Facts) -> Option<Doubt> {
+    let message = match &facts.source.breaker.state {
+        State::Closed => return None,
+        State::Open { until, class } => {
+            format!("the source failed ({}) and is left alone until {until}", word(class))
+        }
+        State::HalfOpen { since } => format!("the source failed; a probe is out since {since}"),
+    };
+    Some(degraded("breaker_open", message))
+}
+
+fn last_run(facts: &Facts) -> Option<Doubt> {
+    if let (Some(run), None) = (facts.running(), &facts.holder) {
+        let message = format!("the run of {} was cut off; the next one cleans up", run.started_at);
+        return Some(degraded("run_lost", message));
+    }
+    let run = facts.last_ended()?;
+    let outcome = run.outcome?;
+    let message = format!("the last run ended: {}", word(&outcome));
+    match outcome {
+        RunOutcome::Completed | RunOutcome::NothingNew | RunOutcome::Interrupted => None,
+        RunOutcome::SomeFailed
+        | RunOutcome::TriageFailed
+        | RunOutcome::SourceUnavailable
+        | RunOutcome::NotNow
+        | RunOutcome::Crashed => Some(degraded("last_run", message)),
+        RunOutcome::CredentialRefused | RunOutcome::ConfigRefused | RunOutcome::StoreFailed => {
+            Some(unhealthy("last_run", message))
+        }
+    }
+}
+
+fn config(facts: &Facts) -> Option<Doubt> {
+    let fault = facts.config_fault.as_ref()?;
+    let message = format!("the configuration on disk is broken, the last good one holds: {fault}");
+    Some(degraded("config_fault", message))
+}
+
+fn store(facts: &Facts) -> Option<Doubt> {
+    facts.store_fault.clone().map(|fault| unhealthy("store", fault))
+}
+
+fn lock(facts: &Facts) -> Option<Doubt> {
+    let holder = facts.holder.as_ref()?;
+    (holder.health(facts.now) == HolderHealth::Hung).then(|| {
+        let pid = holder.process.pid;
+        unhealthy(
+            "stale_lock",
+            format!("process {pid} holds the run lock, silent since {}", holder.heartbeat),
+        )
+    })
+}
+
+fn provider(facts: &Facts) -> Option<Doubt> {
+    let (until, reason) = facts.provider.as_ref()?;
+    let message = format!("the provider refuses work until {until}: {reason}");
+    Some(degraded("provider_suspended", message))
+}
+
+fn budget(facts: &Facts) -> Option<Doubt> {
+    let (committed, cap) = (facts.today.committed(), facts.limits.per_day);
+    let passed =
+        committed.micros().saturating_mul(100) > cap.micros().saturating_mul(BUDGET_WARNING);
+    passed
+        .then(|| degraded("budget", format!("{committed} of today's {cap} are spent or reserved")))
+}
+
+fn escaped(facts: &Facts) -> Option<Doubt> {
+    if let Some(session) = facts.totals.unkillable.first() {
+        let message = format!("session {session} could not be ended; its slot stays taken");
+        return Some(unhealthy("unkillable", message));
+    }
+    let survivors = facts.totals.survivors;
+    let message = format!("{survivors} processes outlived their session");
+    (survivors > 0).then(|| unhealthy("survivors", message))
+}
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! Every reason, one by one.
+
+use super::*;
+use crate::config::Config;
+use crate::event::Trigger;
+use crate::fetch::FailureClass;
+use crate::model::{RunId, SessionId, Stage, Usd};
+use crate::session::ProcessIdentity;
+use crate::store::{ActiveSession, Holder, RunRow, Spending};
+
+type Change = fn(&mut Facts);
+
+fn config() -> Config {
+    toml::from_str(crate::config::DEFAULT_TOML).unwrap()
+}
+
+fn calm() -> Facts {
+    let mut facts = Facts::empty("2026-11-16T08:00:00Z".parse().unwrap(), &config());
+    facts.runs = vec![run(Some(RunOutcome::Completed))];
+    facts
+}
+
+fn run(outcome: Option<RunOutcome>) -> RunRow {
+    let at = "2026-11-16T07:00:00Z".parse().unwrap();
+    RunRow {
+        run: RunId(uuid::Uuid::nil()),
+        trigger: Trigger::Schedule,
+        started_at: at,
+        ended_at: outcome.map(|_| at),
+        outcome,
+        summary: None,
+    }
+}
+
+fn sessions_alive(facts: &mut Facts, count: usize) {
+    let at = facts.now;
+    let one = ActiveSession {
+        session: SessionId(uuid::Uuid::nil()),
+        run: RunId(uuid::Uuid::nil()),
+        stage: Stage::Deep,
+        item: None,
+        attempt: 1,
+        keeper_pid: 1,
+        agent_pid: None,
+        tier: "pidns".into(),
+        started_at: at,
+        deadline_at: at,
+    };
+    facts.active = vec![one; count];
+}
+
+fn held(facts: &mut Facts, heartbeat: &str) {
+    let process =
+        ProcessIdentity { pid: 7, start_time: 1, pidfd_inode: None, boot_id: String::new() };
+    let heartbeat = heartbeat.parse().unwrap();
+    facts.holder = Some(Holder { process, purpose: "--once".into(), since: heartbeat, heartbeat });
+}
+
+fn spend(facts: &mut Facts, spent: f64, reserved: f64) {
+    facts.today =
+        Spending { spent: Usd::from_dollars(spent), reserved: Usd::from_dollars(reserved) };
+}
+
+#[test]
+fn every_reason_degrades_or_fails_as_documented() {
+    use Status::{Degraded, Healthy, Unhealthy};
+    let cases: Vec<(&str, Status, &str, Change)> = vec![
+        ("calm", Healthy, "", |_| {}),
+        ("no run yet", Healthy, "", |f| f.runs.clear()),
+        ("two of three", Healthy, "", |f| sessions_alive(f, 2)),
+        ("full", Degraded, "sessions_at_limit", |f| sessions_alive(f, 3)),
+        ("over", Unhealthy, "sessions_over_limit", |f| sessions_alive(f, 4)),
+        ("load at limit", Healthy, "", |f| f.load_per_core = 0.8),
+        ("busy", Degraded, "load", |f| f.load_per_core = 0.81),
+        ("swamped", Unhealthy, "load", |f| f.load_per_core = 3.3),
+        ("breaker open", Degraded, "breaker_open", |f| {
+            f.source.breaker.state = State::Open { until: f.now, class: FailureClass::Auth };
+        }),
+        ("breaker half open", Degraded, "breaker_open", |f| {
+            f.source.breaker.state = State::HalfOpen { since: f.now };
+        }),
+        ("config", Degraded, "config_fault", |f| f.config_fault = Some("line 3".into())),
+        ("store", Unhealthy, "store", |f| f.store_fault = Some("read-only".into())),
+        ("lock fresh", Healthy, "", |f| held(f, "2026-11-16T07:59:00Z")),
+        ("lock stale", Unhealthy, "stale_lock", |f| held(f, "2026-11-16T07:50:00Z")),
+        ("run going on", Healthy, "", |f| {
+            f.runs.insert(0, run(None));
+            held(f, "2026-11-16T07:59:30Z");
+        }),
+        ("run lost", Degraded, "run_lost", |f| f.runs.insert(0, run(None))),
+        ("provider", Degraded, "provider_suspended", |f| {
+            f.provider = Some((f.now, "usage limit".into()));
+        }),
+        ("budget at 80 %", Healthy, "", |f| spend(f, 10.0, 6.0)),
+        ("budget above 80 %", Degraded, "budget", |f| spend(f, 10.0, 6.01)),
+        ("unkillable", Unhealthy, "unkillable", |f| f.totals.unkillable = vec!["x".into()]),
+        ("survivors", Unhealthy, "survivors", |f| f.totals.survivors = 1),
+    ];
+    for (name, status, code, change) in cases {
+        let mut facts = calm();
+        change(&mut facts);
+        let health = judge(&facts, Duration::ZERO);
+        assert_eq!(health.status, status, "{name}: {health:?}");
+        let first = health.reasons.first().map_or("", |doubt| doubt.code);
+        assert_eq!(first, code, "{name}");
+        assert!(health.reasons.iter().all(|doubt| !doubt.message.is_empty()), "{name}");
+    }
+    let outcomes = [
+        (RunOutcome::NothingNew, Healthy),
+        (RunOutcome::Interrupted, Healthy),
+        (RunOutcome::SomeFailed, Degraded),
+        (RunOutcome::TriageFailed, Degraded),
+        (RunOutcome::SourceUnavailable, Degraded),
+        (RunOutcome::NotNow, Degraded),
+        (RunOutcome::Crashed, Degraded),
+        (RunOutcome::CredentialRefused, Unhealthy),
+        (RunOutcome::ConfigRefused, Unhealthy),
+        (RunOutcome::StoreFailed, Unhealthy),
+    ];
+    for (outcome, status) in outcomes {
+        let facts = Facts { runs: vec![run(Some(outcome))], ..calm() };
+        assert_eq!(judge(&facts, Duration::ZERO).status, status, "{outcome:?}");
+    }
+}
+
+#[test]
+fn the_worst_reason_decides_and_comes_first() {
+    let mut facts = calm();
+    facts.load_per_core = 1.0;
+    facts.store_fault = Some("gone".into());
+    let health = judge(&facts, Duration::ZERO);
+    assert_eq!(health.status, Status::Unhealthy);
+    assert_eq!(health.reasons.iter().map(|r| r.code).collect::<Vec<_>>(), ["store", "load"]);
+}
+
+#[test]
+fn old_facts_are_no_basis() {
+    let health = judge(&calm(), STALE_AFTER + Duration::from_secs(1));
+    assert_eq!(health.reasons[0].code, "stale_view");
+}

@@ -1,0 +1,383 @@
+//! Follows the log and keeps the newest picture for everybody who asks.
+//!
+//! There is no polling while nobody looks: a picture is made when it is asked for and the last one
+//! is older than [`FRESH`], or when an event arrives and somebody listens. All answers of one
+//! moment are rendered once and shared.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use tokio::sync::{Notify, broadcast};
+use tokio::time::Instant;
+
+use super::facts::{self, Facts};
+use super::health::{self, Health, Status};
+use super::snapshot::{self, Abilities, Log};
+use super::{metrics, sse};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::event::{Event, Recorded};
+use crate::model::RunId;
+use crate::store::{ItemRow, Journal, Store, StoreError, Totals};
+
+/// A picture this young is good enough for a question.
+const FRESH: Duration = Duration::from_millis(500);
+/// Pictures are pushed no more often than this.
+const PUSH_EVERY: Duration = Duration::from_millis(200);
+/// How often the log is looked at for events of other processes, while somebody listens.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a picture is pushed though nothing happened: load and money change by themselves.
+const PUSH_AT_LEAST: Duration = Duration::from_secs(5);
+/// Frames a listener may fall behind before it is sent away to catch up from the log.
+const LAG: usize = 1024;
+/// Events read at once.
+const PAGE: u32 = 500;
+/// A picture that takes longer than this is no answer any more.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Everything rendered from one moment.
+#[derive(Debug)]
+pub struct Picture {
+    /// When, by the monotonic clock.
+    pub taken: Instant,
+    /// What it was made of.
+    pub facts: Facts,
+    /// Body of `/health`.
+    pub health: Bytes,
+    /// What `/health` says.
+    pub judgement: Health,
+    /// Body of `/metrics`.
+    pub metrics: Bytes,
+    /// Body of `/api/state`, without the closing brace, so that a token can follow.
+    pub state: Bytes,
+}
+
+/// One message to all listeners.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Number of the event; none for a picture.
+    pub seq: Option<i64>,
+    /// As it goes over the wire.
+    pub bytes: Bytes,
+}
+
+/// The one follower of the log.
+#[derive(Debug)]
+pub struct Hub {
+    store: Store,
+    clock: Clock,
+    config: RwLock<Arc<Config>>,
+    can: Abilities,
+    log: tokio::sync::Mutex<Log>,
+    picture: Mutex<Option<Arc<Picture>>>,
+    making: tokio::sync::Mutex<CachedTotals>,
+    frames: broadcast::Sender<Frame>,
+    clients: AtomicUsize,
+    wake: Notify,
+    turned: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Default)]
+struct CachedTotals {
+    seq: Option<i64>,
+    totals: Totals,
+}
+
+impl Hub {
+    /// Over this state. `store` should be a connection of its own.
+    pub fn new(store: Store, clock: Clock, config: Arc<Config>, can: Abilities) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            clock,
+            config: RwLock::new(config),
+            can,
+            log: tokio::sync::Mutex::default(),
+            picture: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
+            frames: broadcast::channel(LAG).0,
+            clients: AtomicUsize::new(0),
+            wake: Notify::new(),
+            turned: Mutex::default(),
+        })
+    }
+
+    /// The state it reads.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Another configuration is in force.
+    pub fn adopt(&self, config: Arc<Config>) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        self.wake.notify_one();
+    }
+
+    /// Hears of every event of this journal at once, until the journal is gone.
+    pub fn attend(self: &Arc<Self>, journal: &Journal) {
+        let (hub, mut events) = (Arc::clone(self), journal.follow());
+        tokio::spawn(async move {
+            while !matches!(events.recv().await, Err(broadcast::error::RecvError::Closed)) {
+                hub.wake.notify_one();
+            }
+        });
+    }
+
+    /// Listens from now on; counted until it is dropped.
+    pub fn listen(self: &Arc<Self>) -> Listener {
+        let frames = self.frames.subscribe();
+        self.clients.fetch_add(1, Ordering::Relaxed);
+        self.wake.notify_one();
+        Listener { hub: Arc::clone(self), frames }
+    }
+
+    /// How many listen.
+    pub fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Follows the log for as long as it is polled.
+    pub async fn follow(&self) {
+        let mut pushed: Option<Instant> = None;
+        loop {
+            let listened = self.clients() > 0;
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY), if listened => {}
+            }
+            if self.clients() == 0 {
+                continue;
+            }
+            let news = match self.catch_up().await {
+                Ok(news) => news,
+                Err(error) => {
+                    tracing::warn!(%error, "the log cannot be followed");
+                    true
+                }
+            };
+            let age = pushed.map(|at| at.elapsed());
+            if news || age.is_none_or(|age| age >= PUSH_AT_LEAST) {
+                if let Some(rest) = age.and_then(|age| PUSH_EVERY.checked_sub(age)) {
+                    tokio::time::sleep(rest).await;
+                    // Whatever came meanwhile belongs to the same picture; an error shows there.
+                    drop(self.catch_up().await);
+                }
+                let picture = self.make(Duration::ZERO).await;
+                drop(self.frames.send(sse::picture(&picture)));
+                pushed = Some(Instant::now());
+            }
+        }
+    }
+
+    /// Reads what is new in the log and passes it on. True: there was something.
+    async fn catch_up(&self) -> Result<bool, StoreError> {
+        let mut log = self.log.lock().await;
+        if log.seq == 0 {
+            self.begin(&mut log).await?;
+        }
+        let mut news = false;
+        loop {
+            let events = self.store.events_after(log.seq, PAGE).await?;
+            let is_last = events.len() < PAGE as usize;
+            for recorded in events {
+                news = true;
+                log.apply(&recorded);
+                if self.clients() > 0 {
+                    drop(self.frames.send(sse::happened(&recorded, &log.view)));
+                }
+            }
+            if is_last {
+                return Ok(news);
+            }
+        }
+    }
+
+    /// The log may be long: only the newest run is folded, and what came after it.
+    async fn begin(&self, log: &mut Log) -> Result<(), StoreError> {
+        let Some(run) = self.store.runs(1).await?.pop() else { return Ok(()) };
+        let last = self.store.last_event().await?;
+        for recorded in self.store.events_in(run.run).await? {
+            if recorded.seq <= last {
+                log.apply(&recorded);
+            }
+        }
+        log.seq = last;
+        Ok(())
+    }
+
+    /// The newest run, as far as its log was read.
+    pub async fn view(&self) -> crate::event::fold::RunView {
+        self.log.lock().await.view.clone()
+    }
+
+    /// The loop that this process lives by has turned once more.
+    pub fn turned(&self) {
+        *self.turned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Time since it last turned; none: there is no loop to watch.
+    pub fn since_turn(&self) -> Option<Duration> {
+        self.turned.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+    }
+
+    /// The newest picture, no older than half a second.
+    pub async fn picture(&self) -> Arc<Picture> {
+        match self.present() {
+            Some(picture) if picture.taken.elapsed() < FRESH => picture,
+            _ => self.make(FRESH).await,
+        }
+    }
+
+    fn present(&self) -> Option<Arc<Picture>> {
+        self.picture.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// One makes it, the others wait for it. Whatever happens to the state, there is an answer.
+    async fn make(&self, good_enough: Duration) -> Arc<Picture> {
+        let made = tokio::time::timeout(PATIENCE, async {
+            let mut totals = self.making.lock().await;
+            match self.present() {
+                Some(picture) if picture.taken.elapsed() < good_enough => picture,
+                _ => self.make_new(&mut totals).await,
+            }
+        });
+        match made.await {
+            Ok(picture) => picture,
+            Err(_) => self.overdue(),
+        }
+    }
+
+    async fn make_new(&self, cached: &mut CachedTotals) -> Arc<Picture> {
+        let config = self.config();
+        let news = self.catch_up().await.err();
+        let mut facts = facts::gather(&self.store, &config, self.clock.now()).await;
+        if let Some(error) = news {
+            facts.store_fault = Some(error.to_string());
+        }
+        let open = self.store.open_items().await.unwrap_or_default();
+        let log = self.log.lock().await;
+        if cached.seq != Some(log.seq)
+            && let Ok(totals) = self.store.totals().await
+        {
+            *cached = CachedTotals { seq: Some(log.seq), totals };
+        }
+        facts.totals = cached.totals.clone();
+        facts.clients = self.clients();
+        let beats =
+            || log.beats.iter().filter(|(id, _)| facts.active.iter().any(|s| s.session == **id));
+        facts.oldest_output_ms = beats().map(|(_, beat)| beat.since_output_ms).max();
+        facts.processes = beats().map(|(_, beat)| beat.processes).sum();
+        let picture = Arc::new(self.render(facts, &log, &open, &config));
+        drop(log);
+        *self.picture.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&picture));
+        picture
+    }
+
+    fn render(&self, facts: Facts, log: &Log, open: &[ItemRow], config: &Config) -> Picture {
+        let judgement = health::judge(&facts, Duration::ZERO);
+        let mut state =
+            snapshot::state(&facts, &judgement, log, open, config, self.can).to_string();
+        state.pop();
+        Picture {
+            taken: Instant::now(),
+            health: health_body(&facts, &judgement),
+            metrics: metrics::render(&facts, &judgement).into(),
+            state: state.into(),
+            judgement,
+            facts,
+        }
+    }
+
+    /// Nothing could be gathered in time: the old facts, judged by their age.
+    fn overdue(&self) -> Arc<Picture> {
+        let config = self.config();
+        let (mut facts, taken) = match self.present() {
+            Some(old) => (old.facts.clone(), old.taken),
+            None => (Facts::empty(self.clock.now(), &config), Instant::now()),
+        };
+        facts.store_fault.get_or_insert_with(|| {
+            format!("the state did not answer within {} s", PATIENCE.as_secs())
+        });
+        let picture = self.render(facts, &Log::default(), &[], &config);
+        Arc::new(Picture { taken, ..picture })
+    }
+}
+
+fn health_body(facts: &Facts, health: &Health) -> Bytes {
+    let last = facts.last_ended();
+    let body = serde_json::json!({
+        "status": health.status,
+        "reasons": health.reasons,
+        "checks": {
+            "sessions": { "active": facts.active.len(), "limit": facts.limits.max_live_sessions },
+            "load_per_core": { "observed": facts.load_per_core, "limit": facts.limits.max_load_per_core },
+            "breaker": facts.source.breaker,
+            "last_run": last.map(|run| serde_json::json!({
+                "run": run.run, "outcome": run.outcome, "ended_at": run.ended_at,
+            })),
+            "next_run": facts.next_run,
+            "running": facts.running().map(|run| run.run),
+            "lock": facts.holder,
+            "config": facts.config_fault.as_deref().unwrap_or("good"),
+            "store": facts.store_fault.as_deref().unwrap_or("writable"),
+            "provider": facts.provider,
+            "budget": { "spent": facts.today.spent, "reserved": facts.today.reserved, "limit": facts.limits.per_day },
+        },
+        "time": facts.now,
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    body.to_string().into()
+}
+
+impl Picture {
+    /// Is it the word of a daemon that works?
+    pub fn is_unhealthy(&self) -> bool {
+        self.judgement.status == Status::Unhealthy
+    }
+}
+
+impl Log {
+    /// The log after one more event.
+    pub fn apply(&mut self, recorded: &Recorded) {
+        self.seq = recorded.seq;
+        if matches!(recorded.event, Event::RunStarted { .. }) {
+            self.view = crate::event::fold::RunView::default();
+            self.beats.clear();
+        }
+        let belongs = recorded.run.is_some() && recorded.run == self.current().or(recorded.run);
+        if belongs {
+            self.view.apply(recorded);
+        }
+        match &recorded.event {
+            Event::SessionLiveness { session, liveness } => {
+                self.beats.insert(*session, liveness.clone());
+            }
+            Event::SessionEnded { session, .. } => drop(self.beats.remove(session)),
+            _ => {}
+        }
+    }
+
+    fn current(&self) -> Option<RunId> {
+        self.view.run
+    }
+}
+
+/// One who listens.
+#[derive(Debug)]
+pub struct Listener {
+    hub: Arc<Hub>,
+    /// What is sent.
+    pub frames: broadcast::Receiver<Frame>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.hub.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}

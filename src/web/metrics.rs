@@ -1,0 +1,249 @@
+//! The facts in the Prometheus text format. Pure.
+//!
+//! Names begin with `heartbeat_`, are in base units and carry no work item: the number of series
+//! does not grow with the backlog. [`FAMILIES`] is the reference of what there is.
+
+use std::fmt::Write as _;
+
+use super::facts::Facts;
+use super::health::{Health, Status};
+use crate::event::RunOutcome;
+use crate::report::lines::word;
+use crate::store::{DURATION_BUCKETS, SessionTotal};
+
+/// The media type of what is rendered.
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What a family counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only ever grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by size.
+    Histogram,
+}
+
+impl Kind {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+type Fill = fn(&mut Family<'_>, &Facts, &Health);
+
+/// Every family: name without the prefix, kind, help, samples.
+#[rustfmt::skip]
+pub const FAMILIES: [(&str, Kind, &str, Fill); 27] = [
+    ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
+        family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    }),
+    ("health_status", Kind::Gauge, "1 for the present judgement of /health, 0 for the others.", |family, _, health| {
+        for status in [Status::Healthy, Status::Degraded, Status::Unhealthy] {
+            family.add("", &[("status", status.as_str())], flag(health.status == status));
+        }
+    }),
+    ("sessions_running", Kind::Gauge, "Sessions that are alive now.", |family, facts, _| {
+        family.set(count(facts.active.len()));
+    }),
+    ("sessions_limit", Kind::Gauge, "Sessions that may be alive at once.", |family, facts, _| {
+        family.set(facts.limits.max_live_sessions.into());
+    }),
+    ("sessions_total", Kind::Counter, "Sessions that ended, by purpose and outcome.", |family, facts, _| {
+        for total in &facts.totals.sessions {
+            let labels = [("phase", &*total.stage), ("outcome", &*total.outcome)];
+            family.add("", &labels, whole(total.count));
+        }
+    }),
+    ("session_duration_seconds", Kind::Histogram, "From the start of a session to the certificate that nothing of it is left.", durations),
+    ("session_processes", Kind::Gauge, "Live processes of all sessions at their last sign of life.", |family, facts, _| {
+        family.set(facts.processes.into());
+    }),
+    ("session_oldest_output_age_seconds", Kind::Gauge, "Time since the last byte of the live session that has been silent for longest; 0 without one.", |family, facts, _| {
+        family.set(seconds(facts.oldest_output_ms.unwrap_or(0)));
+    }),
+    ("session_survivors_total", Kind::Counter, "Processes that outlived their session: anything but 0 is an alarm.", |family, facts, _| {
+        family.set(whole(facts.totals.survivors));
+    }),
+    ("sessions_unkillable", Kind::Gauge, "Sessions with a process that cannot be ended.", |family, facts, _| {
+        family.set(count(facts.totals.unkillable.len()));
+    }),
+    ("orphans_reaped_total", Kind::Counter, "Sessions of an earlier life that were found and resolved.", |family, facts, _| {
+        family.set(whole(facts.totals.orphans));
+    }),
+    ("runs_total", Kind::Counter, "Runs that ended, by outcome.", |family, facts, _| {
+        for (outcome, runs) in &facts.totals.runs {
+            family.add("", &[("outcome", outcome)], whole(*runs));
+        }
+    }),
+    ("run_active", Kind::Gauge, "1 while a run is going on.", |family, facts, _| {
+        family.set(flag(facts.running().is_some() && facts.holder.is_some()));
+    }),
+    ("last_run_duration_seconds", Kind::Gauge, "How long the last run took.", |family, facts, _| {
+        let took = facts.last_ended().and_then(|run| run.ended_at.map(|end| end.duration_since(run.started_at)));
+        family.maybe(took.map(|took| took.as_secs_f64()));
+    }),
+    ("last_tick_success_timestamp_seconds", Kind::Gauge, "When the last run ended that did all its work.", |family, facts, _| {
+        let good = |outcome| matches!(outcome, Some(RunOutcome::Completed | RunOutcome::NothingNew));
+        let ended = facts.runs.iter().find(|run| good(run.outcome)).and_then(|run| run.ended_at);
+        family.maybe(ended.map(timestamp));
+    }),
+    ("next_run_timestamp_seconds", Kind::Gauge, "When the schedule fires next.", |family, facts, _| {
+        family.maybe(facts.next_run.map(timestamp));
+    }),
+    ("ticks_total", Kind::Counter, "Scheduled times, by what became of them.", |family, facts, _| {
+        for (outcome, ticks) in &facts.totals.ticks {
+            family.add("", &[("outcome", outcome)], whole(*ticks));
+        }
+    }),
+    ("ticks_missed_total", Kind::Counter, "Scheduled times that passed while heartbeat was down or asleep.", |family, facts, _| {
+        family.set(whole(facts.totals.missed_ticks));
+    }),
+    ("items", Kind::Gauge, "Work items, by where they stand.", |family, facts, _| {
+        for (phase, items) in &facts.items {
+            family.add("", &[("phase", &word(phase))], (*items).into());
+        }
+    }),
+    ("cost_usd_total", Kind::Counter, "Spent as the agent reports it, in US dollars, by purpose; the worst case where it reported none.", |family, facts, _| {
+        for (stage, totals) in by_stage(facts) {
+            family.add("", &[("phase", stage)], totals.iter().map(|total| total.cost.dollars()).sum());
+        }
+    }),
+    ("tokens_total", Kind::Counter, "Tokens used, by type.", |family, facts, _| {
+        let sum = |of: fn(&SessionTotal) -> u64| whole(facts.totals.sessions.iter().map(of).sum());
+        family.add("", &[("type", "input")], sum(|total| total.input_tokens));
+        family.add("", &[("type", "output")], sum(|total| total.output_tokens));
+        family.add("", &[("type", "cache_read")], sum(|total| total.cache_read_tokens));
+        family.add("", &[("type", "cache_creation")], sum(|total| total.cache_creation_tokens));
+    }),
+    ("budget_limit_usd", Kind::Gauge, "Budget in US dollars, by window.", |family, facts, _| {
+        family.add("", &[("window", "day")], facts.limits.per_day.dollars());
+        family.add("", &[("window", "run")], facts.limits.per_run.dollars());
+    }),
+    ("budget_remaining_usd", Kind::Gauge, "Budget neither spent nor reserved, in US dollars, by window.", |family, facts, _| {
+        let left = |cap: crate::model::Usd, used: crate::store::Spending| cap.saturating_sub(used.committed()).dollars();
+        family.add("", &[("window", "day")], left(facts.limits.per_day, facts.today));
+        let run = if facts.running().is_some() { facts.run_spending } else { crate::store::Spending::default() };
+        family.add("", &[("window", "run")], left(facts.limits.per_run, run));
+    }),
+    ("circuit_state", Kind::Gauge, "1 for the present state of the source's circuit breaker, 0 for the others.", |family, facts, _| {
+        let now = facts.source.breaker.state.as_str();
+        for state in ["closed", "open", "half_open"] {
+            family.add("", &[("state", state)], flag(state == now));
+        }
+    }),
+    ("provider_suspended", Kind::Gauge, "1 while the agent's provider refuses work.", |family, facts, _| {
+        family.set(flag(facts.provider.is_some()));
+    }),
+    ("load_per_core_ratio", Kind::Gauge, "Load average of one minute by processors.", |family, facts, _| {
+        family.set(facts.load_per_core);
+    }),
+    ("event_clients", Kind::Gauge, "Open event streams, such as dashboards.", |family, facts, _| {
+        family.set(count(facts.clients));
+    }),
+];
+
+/// The samples of one family, as they are written.
+pub struct Family<'a> {
+    name: &'a str,
+    text: &'a mut String,
+}
+
+impl Family<'_> {
+    fn set(&mut self, value: f64) {
+        self.add("", &[], value);
+    }
+
+    fn maybe(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.set(value);
+        }
+    }
+
+    fn add(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
+        let mut written = String::new();
+        for (name, label) in labels {
+            let comma = if written.is_empty() { "" } else { "," };
+            let label = label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            // Writing to a string cannot fail, here and below.
+            let _: std::fmt::Result = write!(written, "{comma}{name}=\"{label}\"");
+        }
+        let labels = if written.is_empty() { written } else { format!("{{{written}}}") };
+        let name = self.name;
+        let _: std::fmt::Result = writeln!(self.text, "heartbeat_{name}{suffix}{labels} {value}");
+    }
+}
+
+/// All families of these facts.
+pub fn render(facts: &Facts, health: &Health) -> String {
+    let mut text = String::with_capacity(8 << 10);
+    for (name, kind, help, fill) in FAMILIES {
+        let mut samples = String::new();
+        fill(&mut Family { name, text: &mut samples }, facts, health);
+        if samples.is_empty() {
+            continue;
+        }
+        let kind = kind.as_str();
+        let _: std::fmt::Result = write!(
+            text,
+            "# HELP heartbeat_{name} {help}\n# TYPE heartbeat_{name} {kind}\n{samples}"
+        );
+    }
+    text
+}
+
+fn durations(family: &mut Family<'_>, facts: &Facts, _: &Health) {
+    for (stage, totals) in by_stage(facts) {
+        let count = whole(totals.iter().map(|total| total.count).sum());
+        for (index, bound) in DURATION_BUCKETS.iter().enumerate() {
+            let within = totals.iter().map(|total| total.within[index]).sum();
+            let bound = bound.to_string();
+            family.add("_bucket", &[("phase", stage), ("le", &bound)], whole(within));
+        }
+        family.add("_bucket", &[("phase", stage), ("le", "+Inf")], count);
+        let sum = totals.iter().map(|total| total.duration_ms).sum();
+        family.add("_sum", &[("phase", stage)], seconds(sum));
+        family.add("_count", &[("phase", stage)], count);
+    }
+}
+
+fn by_stage(facts: &Facts) -> Vec<(&str, Vec<&SessionTotal>)> {
+    let mut stages: Vec<(&str, Vec<&SessionTotal>)> = Vec::new();
+    for total in &facts.totals.sessions {
+        match stages.iter_mut().find(|(stage, _)| *stage == total.stage) {
+            Some((_, totals)) => totals.push(total),
+            None => stages.push((&total.stage, vec![total])),
+        }
+    }
+    stages
+}
+
+fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+fn count(value: usize) -> f64 {
+    whole(u64::try_from(value).unwrap_or(u64::MAX))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the format knows no other number")]
+fn whole(value: u64) -> f64 {
+    value as f64
+}
+
+fn seconds(ms: u64) -> f64 {
+    whole(ms) / 1000.0
+}
+
+fn timestamp(at: jiff::Timestamp) -> f64 {
+    at.as_duration().as_secs_f64()
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

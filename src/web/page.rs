@@ -1,0 +1,32 @@
+//! The dashboard's files, in the binary.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::answer::whole;
+
+/// `GET /`
+pub async fn index() -> Response {
+    whole(StatusCode::OK, "text/html; charset=utf-8", include_str!("page/index.html"))
+}
+
+/// `GET /app.css`
+pub async fn style() -> Response {
+    whole(StatusCode::OK, "text/css; charset=utf-8", include_str!("page/app.css"))
+}
+
+/// `GET /*.js`
+pub async fn script(name: &'static str) -> Response {
+    let text = match name {
+        "dom.js" => include_str!("page/dom.js"),
+        "views.js" => include_str!("page/views.js"),
+        "finding.js" => include_str!("page/finding.js"),
+        _ => include_str!("page/app.js"),
+    };
+    whole(StatusCode::OK, "text/javascript; charset=utf-8", text)
+}
+
+/// `GET /icon.svg`
+pub async fn icon() -> Response {
+    whole(StatusCode::OK, "image/svg+xml", include_str!("page/icon.svg"))
+}

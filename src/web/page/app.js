@@ -1,0 +1,211 @@
+// Connection and state: one snapshot, then events; after a break it goes on where it stopped.
+import { byId, clock, h, mark, say } from "./dom.js";
+import * as views from "./views.js";
+import { missing, story, waiting } from "./finding.js";
+
+const page = { state: null, token: "", skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", paused: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
+const now = () => Date.now() + page.skew;
+
+async function read(path) {
+  const answer = await fetch(path, { headers: { accept: "application/json" } });
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => null);
+    throw new Error(told?.error?.message ?? `${path} answered ${answer.status}`);
+  }
+  return answer.json();
+}
+
+async function act(path, done) {
+  const send = () => fetch(path, { method: "POST", headers: { "x-heartbeat-token": page.token } });
+  let answer = await send();
+  if (answer.status === 403) { // Another start of heartbeat has another token.
+    page.token = (await read("/api/state")).token;
+    answer = await send();
+  }
+  const told = await answer.json().catch(() => null);
+  if (!answer.ok) {
+    toast(told?.error?.message ?? "That did not work.");
+    throw new Error("refused");
+  }
+  toast(done);
+}
+
+const acts = {
+  open: (key) => { location.hash = `#item/${key}`; },
+  stop: (session) => act(`/api/sessions/${session}/stop`, "The session is being ended."),
+  retry: (key) => act(`/api/retry/${key}`, `${key} is back in line.`).catch(() => {}),
+};
+
+function show() {
+  const { state } = page;
+  if (!state) return;
+  const filter = page.filter.trim().toLowerCase();
+  views.health(state);
+  views.run(state, now());
+  views.sessions(state, now(), acts);
+  views.limits(state, now());
+  views.queue(state, now(), filter, acts);
+  views.findings(page.findings, filter, acts);
+  views.history(page.runs, page.measure);
+  const running = state.run && !state.run.ended_at && !state.run.lost;
+  const button = byId("run-now");
+  button.disabled = !state.can.run || running;
+  mark(button, "title", state.can.run ? null : "This is a single run; the service can run at will.");
+  document.title = `${running ? `● ${state.sessions.length} running · ` : ""}heartbeat`;
+  say(byId("version"), `heartbeat ${state.version}`);
+}
+
+/** Between pushes only the clocks move. */
+function tick() {
+  if (!page.state || document.body.dataset.link === "lost") return;
+  views.run(page.state, now());
+  views.sessions(page.state, now(), acts);
+}
+
+function take(state) {
+  page.state = state;
+  page.skew = Date.parse(state.now) - Date.now();
+  if (state.token) page.token = state.token;
+  show();
+}
+
+async function refreshLists() {
+  [page.runs, page.findings] = await Promise.all([read("/api/runs?limit=60"), read("/api/findings?limit=100")]);
+  show();
+}
+
+let listsDue = null;
+function listsSoon() {
+  clearTimeout(listsDue);
+  listsDue = setTimeout(() => refreshLists().catch(() => {}), 150);
+}
+
+function linked(link, text) {
+  document.body.dataset.link = link;
+  say(byId("link"), text);
+  const banner = byId("banner");
+  banner.hidden = link !== "lost";
+  if (link === "lost") say(banner, `Connection lost. This is how it stood at ${clock(now())}; trying again…`);
+}
+
+let source = null;
+function connect() {
+  source?.close();
+  source = new EventSource(`/events?after=${page.seq}`);
+  source.addEventListener("open", () => linked("live", "live"));
+  source.addEventListener("error", () => {
+    linked("lost", "reconnecting…");
+    // A browser gives up for good when it is refused; we do not.
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+  });
+  source.addEventListener("state", (event) => take(JSON.parse(event.data)));
+  source.addEventListener("reset", () => start());
+  source.addEventListener("happened", (event) => happened(JSON.parse(event.data)));
+}
+
+function happened(recorded) {
+  if (recorded.seq <= page.seq) return;
+  page.seq = recorded.seq;
+  if (recorded.line) {
+    page.lines.unshift(recorded);
+    page.lines.length = Math.min(page.lines.length, 400);
+    views.activity(page.lines, page.paused);
+  }
+  if (["run_started", "run_ended", "finding_stored"].includes(recorded.event)) listsSoon();
+}
+
+async function start() {
+  try {
+    const [state] = await Promise.all([read("/api/state"), refreshLists()]);
+    page.seq = Math.max(0, state.seq - 200);
+    page.lines = [];
+    take(state);
+    document.body.dataset.phase = "ready";
+    connect();
+    openFromAddress();
+  } catch (error) {
+    if (!page.state) document.body.dataset.phase = "failed";
+    linked("lost", "not connected");
+    say(byId("banner"), `${error.message}. Trying again…`);
+    setTimeout(start, 2000);
+  }
+}
+
+function toast(text) {
+  const element = byId("toast");
+  say(element, text);
+  element.classList.add("shown");
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => element.classList.remove("shown"), 4000);
+}
+
+async function openFromAddress() {
+  const dialog = byId("story");
+  const key = decodeURIComponent(location.hash.match(/^#item\/(.+)$/)?.[1] ?? "");
+  if (!key) return dialog.open && dialog.close();
+  const close = () => dialog.close();
+  dialog.replaceChildren(...waiting(key, close));
+  if (!dialog.open) dialog.showModal();
+  try {
+    const data = await read(`/api/items/${key}`);
+    const retry = (item, button) => { button.disabled = true; acts.retry(item); };
+    dialog.replaceChildren(...story(data, { close, retry }));
+  } catch (error) {
+    dialog.replaceChildren(...missing(key, error.message, close));
+  }
+}
+
+function choose(measure) {
+  page.measure = measure;
+  for (const button of byId("measures").children) {
+    const is = button.textContent === measure;
+    mark(button, "aria-checked", String(is));
+    button.tabIndex = is ? 0 : -1;
+  }
+  views.history(page.runs, measure);
+}
+
+function prepare() {
+  for (const measure of Object.keys(views.MEASURES)) {
+    byId("measures").append(h("button", { role: "radio", onclick: () => choose(measure) }, measure));
+  }
+  byId("measures").addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    const all = [...byId("measures").children];
+    const next = all[(all.indexOf(document.activeElement) + by + all.length) % all.length];
+    next.focus();
+    choose(next.textContent);
+    event.preventDefault();
+  });
+  choose(page.measure);
+  byId("filter").value = page.filter;
+  byId("filter").addEventListener("input", (event) => {
+    page.filter = event.target.value;
+    const address = new URL(location.href);
+    if (page.filter) address.searchParams.set("q", page.filter);
+    else address.searchParams.delete("q");
+    history.replaceState(null, "", address);
+    show();
+  });
+  byId("pause").addEventListener("click", (event) => {
+    page.paused = !page.paused;
+    mark(event.target, "aria-pressed", String(page.paused));
+    say(event.target, page.paused ? "Go on" : "Pause");
+    views.activity(page.lines, page.paused);
+  });
+  byId("run-now").addEventListener("click", () => act("/api/run", "A run has been started.").catch(() => {}));
+  byId("health").addEventListener("click", () => {
+    const dialog = byId("reasons");
+    if (!page.state) return;
+    dialog.replaceChildren(...views.reasons(page.state, () => dialog.close()));
+    dialog.showModal();
+  });
+  byId("story").addEventListener("close", () => { if (location.hash) history.pushState(null, "", location.pathname + location.search); });
+  addEventListener("hashchange", openFromAddress);
+  addEventListener("popstate", openFromAddress);
+  setInterval(tick, 1000);
+}
+
+prepare();
+start();

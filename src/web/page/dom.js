@@ -1,0 +1,80 @@
+// Elements and words. Text from outside only ever becomes a text node; there is no markup from strings.
+
+/** An element: `h("a.link", {href}, "text", child)`. */
+export function h(name, ...rest) {
+  const [tag, ...classes] = name.split(".");
+  const element = document.createElement(tag);
+  if (classes.length) element.className = classes.join(" ");
+  const properties = rest[0] && rest[0].constructor === Object ? rest.shift() : {};
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...rest.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Sets text only if it differs, so that nothing is read aloud twice and no selection is lost. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function mark(element, name, value) {
+  if (value === null || value === undefined || value === false) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+/** A list kept in step with data: elements stay, so that focus stays. */
+export function keyed(parent, rows, keyOf, make, update) {
+  const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  let place = parent.firstElementChild;
+  for (const row of rows) {
+    const key = String(keyOf(row));
+    let element = old.get(key);
+    if (element) old.delete(key);
+    else {
+      element = make(row);
+      element.dataset.key = key;
+    }
+    if (element === place) place = place.nextElementSibling;
+    else parent.insertBefore(element, place);
+    update(element, row);
+  }
+  for (const element of old.values()) element.remove();
+}
+
+/** Only addresses that a browser opens as a page become links. */
+export function link(address, ...content) {
+  let safe = null;
+  try {
+    const url = new URL(address);
+    if (url.protocol === "https:" || url.protocol === "http:") safe = url.href;
+  } catch { /* No address, no link. */ }
+  return safe
+    ? h("a", { href: safe, target: "_blank", rel: "noopener noreferrer" }, ...content)
+    : h("span", ...content);
+}
+
+export const words = (code) => String(code ?? "").replaceAll("_", " ");
+export const short = (key) => (key ? `#${key.slice(key.lastIndexOf("/") + 1)}` : "");
+export const dollars = (amount) => `$${(amount ?? 0).toFixed(amount > 0 && amount < 0.995 ? 3 : 2)}`;
+export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+export function span(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} m ${String(s % 60).padStart(2, "0")} s`;
+  if (s < 172800) return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")} m`;
+  return `${Math.floor(s / 86400)} d`;
+}
+
+const timeOnly = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dateAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+export const clock = (at) => timeOnly.format(new Date(at));
+export const moment = (at) => dateAndTime.format(new Date(at));
+
+/** The outcome of a session in words. */
+export const ending = (outcome) => outcome ? words(outcome.kind) + (outcome.why ? ` (${words(outcome.why)})` : "") : "alive";

@@ -1,0 +1,57 @@
+// The story of one item: findings in full, sessions, everything that happened.
+import { clock, dollars, ending, h, link, moment, plural, short, span, words } from "./dom.js";
+
+const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
+const toneOf = { low: "good", medium: "warn", high: "bad" };
+
+export function story(data, act) {
+  const { item, findings, sessions } = data;
+  const can = ["waiting", "parked", "done"].includes(item.phase);
+  return [
+    h("div.bar", h("h2", { id: "story-title" }, h("span.number", short(item.key)), ` ${item.title}`), h("button", { onclick: act.close }, "Close")),
+    h("div.inside",
+      h("div.tags", grade(undefined, item.item_type), grade("info", words(item.phase)), grade(undefined, words(item.reason)), grade(undefined, `revision ${item.revision}`)),
+      h("div.row", link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
+      item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: ${item.verdict.reason}`)),
+      findings.length ? findings.map((row) => finding(row, data.repository)) : h("p.empty", "Nothing was found for it yet."),
+      sessions.length > 0 && part("Sessions", table(sessions)),
+      part("Story", h("ol.lines", { tabindex: "0", "aria-label": "What happened to it" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\d {2}/, "")))))),
+    ),
+  ];
+}
+
+const part = (title, ...content) => h("section", h("h3", title), ...content);
+
+function finding(row, repository) {
+  const found = row.finding;
+  return h("article.found",
+    h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, `revision ${row.revision}`)),
+    h("p.prose", found.summary),
+    found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", cause)))),
+    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", path(file, repository), file.exists === false ? " — not there" : "", h("div.prose", file.reason))))),
+    found.suggested_change && part("Suggested change", h("p.prose", found.suggested_change)),
+    found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", question)))));
+}
+
+/** Opens in the editor, which is where a path is of use; a browser may not open local files. */
+function path(file, repository) {
+  const steps = file.path.split("/");
+  const plain = file.exists !== false && repository && !steps.includes("..") && !file.path.startsWith("/");
+  const name = h("code", file.path);
+  return plain ? h("a", { href: `vscode://file${encodeURI(`${repository}/${file.path}`)}`, title: "Open in the editor" }, name) : name;
+}
+
+function table(sessions) {
+  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Sessions of this item" }, h("table",
+    h("thead", h("tr", ...["Started", "For", "Attempt", "Ended as", "Took", "Cost"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", sessions.map((row) => h("tr",
+      h("td", moment(row.started_at)), h("td", words(row.stage)), h("td", String(row.attempt)), h("td", ending(row.outcome)),
+      h("td", row.ended_at ? span(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–"), h("td", row.usage ? dollars(row.usage.cost) : "–"))))));
+}
+
+export const missing = (key, message, close) => [
+  h("div.bar", h("h2", { id: "story-title" }, short(key)), h("button", { onclick: close }, "Close")),
+  h("div.inside", h("p.empty", message)),
+];
+export const waiting = (key, close) => missing(key, "Reading its story…", close);
+export { plural };

@@ -1,0 +1,233 @@
+// The parts of the page, each a function of the newest state.
+import { byId, clock, dollars, h, keyed, mark, moment, plural, say, short, span, words } from "./dom.js";
+
+const STEPS = ["starting", "fetching", "triaging", "analysing", "ended"];
+const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
+const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
+const PHASE_TONES = { waiting: "warn", parked: "bad", claimed: "info", pending: "info" };
+
+export const toneOfRun = (run) => (run.outcome ? RUN_TONES[run.outcome] ?? "bad" : run.lost ? "bad" : "info");
+
+const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
+
+export function health(state) {
+  const pill = byId("health");
+  mark(pill, "data-status", state.health.status);
+  const count = state.health.reasons.length;
+  say(pill, count ? `${state.health.status} · ${plural(count, "reason")}` : state.health.status);
+}
+
+export function reasons(state, close) {
+  const list = state.health.reasons.map((doubt) =>
+    h("li", tag(doubt.status === "unhealthy" ? "bad" : "warn", words(doubt.code)), " ", doubt.message));
+  return [
+    h("div.bar", h("h2", { id: "reasons-title" }, `Health: ${state.health.status}`), h("button", { onclick: close }, "Close")),
+    h("div.inside", list.length ? h("ul.bullets", list) : h("p", "Everything is well: sessions, load, source, state, budget and the last run.")),
+  ];
+}
+
+export function run(state, now) {
+  const run = state.run;
+  const figures = run ? { ...(run.summary ?? {}), ...run } : {};
+  const live = run && !run.ended_at && !run.lost;
+  const step = !run ? -1 : live ? STEPS.indexOf(run.step ?? "starting") : 4;
+  note(state, run, live, now);
+  const decided = run?.decisions ?? {};
+  const fetchedNote = run ? `${plural(figures.work ?? (figures.new ?? 0) + (figures.changed ?? 0), "item")} to do, ${decided.unchanged ?? figures.unchanged ?? 0} unchanged` : "";
+  const deep = figures.deep ?? 0;
+  const stages = [
+    ["Fetch", 1, figures.fetched ?? 0, fetchedNote],
+    ["Triage", 2, figures.triaged ?? 0, run ? `${deep} for deep analysis, ${figures.settled ?? figures.settled_by_triage ?? 0} settled` : ""],
+    ["Analyse", 3, figures.analysed ?? 0, run ? `of ${deep}, ${plural(figures.failed ?? figures.failed_sessions ?? 0, "failure")}` : ""],
+    ["Result", 4, run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "cut off") : `${dollars(figures.cost)} so far`],
+  ];
+  keyed(byId("stages"), stages, (row) => row[0],
+    (row) => h("li.stage", h("h3", row[0]), h("div.big"), h("div.small")),
+    (element, [, place, big, small]) => {
+      const is = !run ? "ahead" : !live && place === 4 ? (toneOfRun(run) === "bad" ? "bad" : "done") : step > place ? "done" : step === place ? "now" : "ahead";
+      mark(element, "data-is", is);
+      mark(element, "aria-current", is === "now" ? "step" : null);
+      say(element.children[1], String(big));
+      say(element.children[2], run ? small : "");
+    });
+  keyed(byId("notices"), (live || toneOfRun(run ?? {}) === "bad" ? run?.notices : null) ?? [], (text) => text, (text) => h("li", text), () => {});
+}
+
+function note(state, run, live, now) {
+  let text = "No run yet.";
+  if (live) text = `${run.trigger === "manual" ? "asked for" : "scheduled"}, running for ${span(now - Date.parse(run.started_at))}`;
+  else if (run?.lost) text = `cut off; began ${moment(run.started_at)}`;
+  else if (run) text = `ended ${moment(run.ended_at)} after ${span(Date.parse(run.ended_at) - Date.parse(run.started_at))}`;
+  say(byId("run-note"), text);
+  const next = state.schedule.next_run;
+  say(byId("schedule"), next ? `next run in ${span(Date.parse(next) - now)}` : "no next run");
+}
+
+export function sessions(state, now, act) {
+  const limit = state.limits.max_live_sessions;
+  const live = state.sessions;
+  say(byId("sessions-note"), `${live.length} of ${plural(limit, "slot")} in use`);
+  const free = Math.max(0, Math.min(limit, 4) - live.length);
+  const rows = [...live, ...Array.from({ length: free }, (_, index) => ({ free: index, session: `free-${index}` }))];
+  keyed(byId("sessions"), rows, (row) => row.session,
+    (row) => (row.free === undefined ? slot(row, act) : h("li.slot.free", "free slot")),
+    (element, row) => row.free === undefined && fillSlot(element, row, now));
+}
+
+function slot(row, act) {
+  const name = row.item ? `${short(row.item)} ${row.title ?? ""}` : "all changed items";
+  const title = row.item
+    ? h("button.plain", { onclick: () => act.open(row.item), title: name }, name)
+    : h("span", { title: name }, name);
+  const stop = h("button.danger", { "aria-label": `Stop session for ${name}` }, "Stop");
+  stop.addEventListener("click", () => {
+    if (!stop.classList.contains("sure")) {
+      stop.classList.add("sure");
+      say(stop, "Really stop?");
+      setTimeout(() => { if (!stop.disabled) { stop.classList.remove("sure"); say(stop, "Stop"); } }, 5000);
+      return;
+    }
+    stop.disabled = true;
+    say(stop, "Stopping…");
+    act.stop(row.session).catch(() => { stop.disabled = false; stop.classList.remove("sure"); say(stop, "Stop"); });
+  });
+  return h("li.slot.live",
+    h("div.row", tag("info", row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
+    h("progress", { max: "1", "aria-label": "Time used of its limit" }),
+    h("div.facts", h("span.evidence"), h("span.time"), h("span.tree"), h("span.what"), h("span.who")));
+}
+
+function fillSlot(element, row, now) {
+  const part = (name) => element.querySelector(`.${name}`);
+  const verdict = row.stopping ? "stopping" : row.verdict ?? "starting";
+  mark(part("verdict"), "data-tone", row.stopping ? "warn" : VERDICT_TONES[verdict] ?? "info");
+  say(part("verdict"), words(verdict));
+  const used = now - Date.parse(row.started_at);
+  const limit = Date.parse(row.deadline_at) - Date.parse(row.started_at);
+  const share = Math.min(1, Math.max(0, used / limit));
+  const bar = element.querySelector("progress");
+  bar.value = share;
+  bar.className = share > 0.9 ? "bad" : share > 0.7 ? "warn" : "";
+  say(part("evidence"), row.stopping ? `being ended: ${words(row.stopping)}` : row.evidence || "no sign of life yet");
+  say(part("time"), `${span(used)} of ${span(limit)}`);
+  const memory = row.beat?.rss_kib ? `, ${Math.round(row.beat.rss_kib / 1024)} MiB` : "";
+  say(part("tree"), `${plural(row.processes ?? 0, "process").replace("processs", "processes")}${memory}`);
+  const tool = row.beat?.open_tool ? `tool ${row.beat.open_tool}, ` : "";
+  say(part("what"), `${tool}${plural(row.progress ?? 0, "step")}`);
+  say(part("who"), [row.model, `pid ${row.pid}`, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
+}
+
+export function limits(state, now) {
+  const budget = state.budget;
+  const breaker = state.source.breaker.state;
+  const committed = (money) => money.spent + money.reserved;
+  const reserved = (money) => (money.reserved > 0 ? ` + ${dollars(money.reserved)} reserved` : "");
+  const rows = [
+    ["Sessions", `${state.sessions.length} of ${state.limits.max_live_sessions}`, state.sessions.length / state.limits.max_live_sessions],
+    ["Today", `${dollars(budget.day.spent)}${reserved(budget.day)} of ${dollars(budget.per_day)}`, committed(budget.day) / budget.per_day],
+    ["This run", `${dollars(budget.run.spent)}${reserved(budget.run)} of ${dollars(budget.per_run)}`, committed(budget.run) / budget.per_run],
+    ["Load per core", `${state.load.per_core.toFixed(2)} of ${state.load.limit.toFixed(2)}`, state.load.per_core / state.load.limit],
+    ["Source", breaker.is === "closed" ? (state.source.not_before ? `asked to wait until ${clock(state.source.not_before)}` : "reachable") : `breaker ${words(breaker.is)}${breaker.until ? ` for ${span(Date.parse(breaker.until) - now)}` : ""}`, null],
+    ["Provider", state.provider ? `suspended until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],
+  ];
+  keyed(byId("limits"), rows, (row) => row[0],
+    (row) => h("div", h("dt", row[0]), h("dd"), row[2] === null ? null : h("progress", { max: "1", "aria-label": row[0] })),
+    (element, [, text, share]) => {
+      say(element.children[1], text);
+      if (share === null) return;
+      element.children[2].value = Math.min(1, share || 0);
+      element.children[2].className = share > 1 ? "bad" : share > 0.8 ? "warn" : "";
+    });
+}
+
+export function queue(state, now, filter, act) {
+  const waiting = state.queue.items.filter((item) => matches(filter, item.key, item.title, item.phase, item.reason));
+  const counts = state.queue.phases.filter(([phase]) => phase !== "vanished").map(([phase, count]) => `${count} ${phase}`);
+  say(byId("queue-note"), counts.join(", "));
+  const more = state.queue.total - state.queue.items.length;
+  const empty = byId("queue-empty");
+  empty.hidden = waiting.length > 0;
+  say(empty, filter ? "Nothing in line fits the filter." : "Nothing waits. Every item that was seen is finished.");
+  keyed(byId("queue"), waiting.concat(more > 0 && !filter ? [{ key: "more", more }] : []), (item) => item.key,
+    (item) => item.more ? h("li") : h("li",
+      h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), h("span.tag"), h("button.again", "Retry")),
+      h("p")),
+    (element, item) => {
+      if (item.more) return say(element, `and ${item.more} more`);
+      const badge = element.querySelector(".tag");
+      mark(badge, "data-tone", PHASE_TONES[item.phase]);
+      say(badge, item.phase === "claimed" ? "in work" : item.phase);
+      const due = item.next_attempt ? `, again in ${span(Date.parse(item.next_attempt) - now)}` : "";
+      const tries = item.attempts ? `, ${plural(item.attempts, "attempt")}` : "";
+      const left = item.deferrals ? `, left out ${plural(item.deferrals, "time")}` : "";
+      say(element.querySelector("p"), `${words(item.reason)}${tries}${left}${due}`);
+      const again = element.querySelector(".again");
+      again.hidden = !["waiting", "parked"].includes(item.phase);
+      mark(again, "aria-label", `Retry ${short(item.key)}`);
+      again.onclick = () => act.retry(item.key);
+    });
+}
+
+export function findings(rows, filter, act) {
+  const shown = rows.filter((row) => matches(filter, row.key, row.title, row.summary));
+  say(byId("findings-note"), rows.length ? `${plural(rows.length, "finding")}, newest first` : "");
+  const empty = byId("findings-empty");
+  empty.hidden = shown.length > 0;
+  say(empty, filter ? "No finding fits the filter." : "No findings yet. They appear here as soon as an analysis has ended well.");
+  keyed(byId("findings"), shown, (row) => `${row.key}@${row.session}`,
+    (row) => h("li",
+      h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(row.key) }, h("span.number", short(row.key)), ` ${row.title}`)),
+        tag(row.risk === "high" ? "bad" : row.risk === "medium" ? "warn" : "good", `${row.risk} risk`), tag(undefined, `${row.effort} effort`)),
+      h("p", row.summary),
+      h("div.facts", h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`))),
+    () => {});
+}
+
+export const matches = (filter, ...texts) => !filter || texts.some((text) => String(text ?? "").toLowerCase().includes(filter));
+
+const LIMIT = 400;
+export function activity(lines, paused) {
+  if (paused) return;
+  keyed(byId("activity"), lines.slice(0, LIMIT), (line) => line.seq,
+    (line) => h(/ALARM|SURVIVORS/.test(line.line) ? "li.alarm" : "li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\d {2}/, ""))),
+    () => {});
+}
+
+export const MEASURES = {
+  Duration: [(run) => took(run), (value) => span(value)],
+  Sessions: [(run) => run.summary?.sessions ?? 0, (value) => plural(value, "session")],
+  Findings: [(run) => run.summary?.analysed ?? 0, (value) => plural(value, "finding")],
+  Cost: [(run) => run.summary?.cost ?? 0, (value) => dollars(value)],
+};
+const took = (run) => (run.ended_at ? Date.parse(run.ended_at) - Date.parse(run.started_at) : 0);
+
+export function history(runs, measure) {
+  const [valueOf, text] = MEASURES[measure];
+  const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
+  byId("chart").replaceChildren(shown.length ? chart(shown, valueOf, text, measure) : h("p.empty", "The first run will be the first bar."));
+  byId("runs").replaceChildren(...runs.map((run) => h("tr",
+    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "going on")), h("td", run.ended_at ? span(took(run)) : "–"),
+    h("td", String(run.summary?.sessions ?? "–")), h("td", String(run.summary?.analysed ?? "–")), h("td", run.summary ? dollars(run.summary.cost) : "–"))));
+}
+
+function chart(runs, valueOf, text, measure) {
+  const svg = (name, properties, ...children) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(properties)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+  const [width, height, foot] = [400, 120, 16];
+  const top = Math.max(...runs.map(valueOf), 1e-9);
+  const slot = Math.min(28, width / runs.length);
+  const bars = runs.map((run, index) => {
+    const size = Math.max(2, (valueOf(run) / top) * (height - foot - 14));
+    const tone = run.outcome === "nothing_new" ? "idle" : toneOfRun(run);
+    const title = svg("title", {}, `${moment(run.started_at)}: ${text(valueOf(run))}, ${words(run.outcome)}`);
+    return svg("rect", { class: tone, x: index * slot + slot * 0.15, y: height - foot - size, width: slot * 0.7, height: size, rx: 2 }, title);
+  });
+  const last = runs[runs.length - 1];
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${measure} of the last ${plural(runs.length, "run")}: at most ${text(top)}, the newest ${text(valueOf(last))}` },
+    svg("line", { x1: 0, x2: width, y1: height - foot, y2: height - foot }), ...bars,
+    svg("text", { x: 0, y: 9 }, text(top)), svg("text", { x: 0, y: height - 3 }, moment(runs[0].started_at)));
+}

@@ -1,0 +1,176 @@
+//! The facts as the dashboard reads them. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::facts::Facts;
+use super::health::Health;
+use crate::config::Config;
+use crate::event::Liveness;
+use crate::event::fold::RunView;
+use crate::model::{ItemKey, SessionId};
+use crate::report::lines::clip;
+use crate::store::{ActiveSession, FindingRow, ItemRow, RunRow};
+
+/// How many open items are listed; the rest is counted.
+pub const QUEUE: usize = 100;
+/// Longest title and summary in a list, in characters.
+const LINE: usize = 400;
+
+/// What the dashboard may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Abilities {
+    /// Start a run.
+    pub run: bool,
+    /// End a session, put an item back in line.
+    pub act: bool,
+}
+
+/// What the log says beyond the run's view.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// Number of the newest event in it.
+    pub seq: i64,
+    /// The newest run.
+    pub view: RunView,
+    /// The last sign of life of each live session.
+    pub beats: BTreeMap<SessionId, Liveness>,
+}
+
+/// Everything on the first screen.
+pub fn state(
+    facts: &Facts,
+    health: &Health,
+    log: &Log,
+    open: &[ItemRow],
+    config: &Config,
+    can: Abilities,
+) -> Value {
+    let run = facts.runs.first();
+    let titles: BTreeMap<&ItemKey, &ItemRow> = open.iter().map(|item| (&item.key, item)).collect();
+    let sessions: Vec<Value> =
+        facts.active.iter().map(|active| session(active, log, &titles)).collect();
+    let queue: Vec<Value> = open.iter().take(QUEUE).map(queued).collect();
+    json!({
+        "seq": log.seq,
+        "now": facts.now,
+        "version": env!("CARGO_PKG_VERSION"),
+        "can": can,
+        "health": health,
+        "run": run.map(|run| the_run(run, facts, &log.view)),
+        "sessions": sessions,
+        "limits": facts.limits,
+        "queue": { "total": open.len(), "phases": facts.items, "items": queue },
+        "source": {
+            "name": config.source.name,
+            "breaker": facts.source.breaker,
+            "not_before": facts.source.not_before.filter(|until| *until > facts.now),
+        },
+        "provider": facts.provider.as_ref().map(|(until, reason)| json!({
+            "until": until, "reason": reason,
+        })),
+        "budget": {
+            "day": facts.today, "per_day": facts.limits.per_day,
+            "run": facts.run_spending, "per_run": facts.limits.per_run,
+        },
+        "schedule": {
+            "cron": config.schedule.cron,
+            "timezone": config.schedule.timezone,
+            "next_run": facts.next_run,
+        },
+        "load": { "per_core": facts.load_per_core, "limit": facts.limits.max_load_per_core },
+        "repository": config.repository.path,
+    })
+}
+
+fn the_run(run: &RunRow, facts: &Facts, view: &RunView) -> Value {
+    let is_lost = run.ended_at.is_none() && facts.holder.is_none();
+    let mut value = json!({
+        "run": run.run,
+        "trigger": run.trigger,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "outcome": run.outcome,
+        "summary": run.summary,
+        "lost": is_lost,
+    });
+    // The log may be one event behind or ahead of the table; another run's figures are not shown.
+    if view.run == Some(run.run)
+        && let Some(fields) = value.as_object_mut()
+    {
+        let figures = json!({
+            "step": view.step, "fetched": view.fetched, "work": view.work,
+            "raw_bytes": view.raw_bytes, "clean_bytes": view.clean_bytes, "alarms": view.alarms,
+            "decisions": view.decisions, "triaged": view.triaged, "deep": view.deep,
+            "triage_failed": view.triage_failed, "analysed": view.analysed,
+            "settled": view.settled, "failed": view.failed, "deferred": view.deferred,
+            "waiting": view.waiting, "parked": view.parked, "cost": view.cost,
+            "ended_sessions": view.ended_sessions,
+            "notices": view.notices.iter().rev().take(5).map(|n| clip(n, LINE)).collect::<Vec<_>>(),
+        });
+        if let Value::Object(figures) = figures {
+            fields.extend(figures);
+        }
+    }
+    value
+}
+
+fn session(active: &ActiveSession, log: &Log, open: &BTreeMap<&ItemKey, &ItemRow>) -> Value {
+    let view = log.view.sessions.get(&active.session);
+    let row = active.item.as_ref().and_then(|key| open.get(key));
+    let title = row.map(|row| clip(&row.title, LINE));
+    json!({
+        "session": active.session,
+        "stage": active.stage,
+        "item": active.item,
+        "title": title,
+        "url": row.map(|row| &row.url),
+        "attempt": active.attempt,
+        "tier": active.tier,
+        "started_at": active.started_at,
+        "deadline_at": active.deadline_at,
+        "pid": active.agent_pid.or(view.and_then(|view| view.pid)).unwrap_or(active.keeper_pid),
+        "model": view.and_then(|view| view.model.as_ref()),
+        "verdict": view.map(|view| view.verdict),
+        "evidence": view.map(|view| clip(&view.evidence, LINE)),
+        "progress": view.map(|view| view.progress),
+        "last_progress": view.map(|view| clip(&view.last_progress, LINE)),
+        "stopping": view.and_then(|view| view.stopping.as_ref()),
+        "processes": view.map(|view| view.processes),
+        "beat": log.beats.get(&active.session),
+    })
+}
+
+fn queued(item: &ItemRow) -> Value {
+    json!({
+        "key": item.key,
+        "title": clip(&item.title, LINE),
+        "item_type": item.item_type,
+        "url": item.url,
+        "phase": item.phase,
+        "reason": item.reason,
+        "attempts": item.attempts,
+        "next_attempt": item.next_attempt,
+        "deferrals": item.deferrals,
+    })
+}
+
+/// A finding in a list: its beginning; the whole is in its item's story.
+pub fn listed(row: &FindingRow) -> Value {
+    json!({
+        "key": row.key,
+        "title": clip(&row.title, LINE),
+        "url": row.url,
+        "run": row.run,
+        "session": row.session,
+        "revision": row.revision,
+        "created_at": row.created_at,
+        "summary": clip(&row.finding.summary, LINE),
+        "risk": row.finding.risk,
+        "effort": row.finding.effort,
+        "confidence": row.finding.confidence,
+        "files": row.finding.files.len(),
+    })
+}
