@@ -144,6 +144,20 @@ async fn more_rows_than_the_tracker_returns_are_read_in_halves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn more_items_than_one_answer_holds_are_read_on_from_the_cursor() {
+    let mut setup = Setup::new(items(20_300)).await;
+    setup.config.page_size = 200;
+    setup.config.where_clause = String::new();
+    setup.config.text_fields = vec![];
+    setup.config.look_back = Duration::from_secs(90 * 86_400);
+    let pages = read_all(&setup.guarded(), everything()).await.unwrap();
+    assert_eq!(assert_each_once(&pages).len(), 20_300);
+    let changes: Vec<_> = pages.iter().flat_map(|page| &page.items).map(|i| i.changed_at).collect();
+    assert!(changes.is_sorted());
+    assert_eq!(setup.simulator.requests_of("wiql"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn more_rows_than_allowed_in_one_instant_are_read_by_id() {
     let mut setup = Setup::new(SimulatorOptions { row_limit: 150, ..items(700) }).await;
     setup.config.page_size = 50;

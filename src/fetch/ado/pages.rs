@@ -11,7 +11,7 @@ use super::Inner;
 use super::failure::Failure;
 use super::read::LARGEST_BATCH;
 use super::reporting::StreamReader;
-use super::wiql::{ROWS_BY_ID, Window};
+use super::wiql::{MOST_ROWS, Window};
 use crate::config::SourceMode;
 use crate::fetch::{BoxFuture, FailureClass, FetchError, FetchRequest, Page, Pages};
 use crate::model::ItemId;
@@ -144,8 +144,11 @@ struct QueryReader {
     pending: Option<Timestamp>,
     delivered: HashSet<ItemId>,
     cursor: Option<Timestamp>,
-    /// Rows asked for at once in a window that is read by ids.
-    rows_by_id: usize,
+    /// Rows asked for at once.
+    rows_at_once: usize,
+    /// The window whose answer was cut there, and its last row.
+    unfinished: Option<Window>,
+    last_row: Option<i64>,
     /// How often a slow question may still be cut; each try costs the server half a minute.
     slow_left: u32,
 }
@@ -165,7 +168,9 @@ impl QueryReader {
             pending: None,
             delivered: HashSet::new(),
             cursor: None,
-            rows_by_id: ROWS_BY_ID,
+            rows_at_once: MOST_ROWS,
+            unfinished: None,
+            last_row: None,
             slow_left: 2,
         }
     }
@@ -187,6 +192,9 @@ impl QueryReader {
                 if !ids.is_empty() {
                     return self.read(&ids, Part::Rows).await.map(Some);
                 }
+            } else if let Some(window) = self.unfinished.take() {
+                let rest = self.rest_of(window);
+                self.windows.push_front(rest);
             } else if let Some(window) = self.windows.pop_front() {
                 self.ask(window).await?;
             } else {
@@ -214,19 +222,34 @@ impl QueryReader {
     }
 
     async fn ask(&mut self, window: Window) -> Result<(), Failure> {
-        let top = window.after_id.map(|_| self.rows_by_id);
-        match self.inner.rows(window, top).await {
+        match self.inner.rows(window, Some(self.rows_at_once)).await {
             Ok(rows) => {
                 self.as_of = self.as_of.or(rows.as_of);
                 self.ordered = window.after_id.is_none();
-                if top.is_some_and(|top| rows.ids.len() >= top) {
-                    let after_id = rows.ids.last().copied();
-                    self.windows.push_front(Window { after_id, ..window });
+                if rows.ids.len() >= self.rows_at_once {
+                    self.unfinished = Some(window);
+                    self.last_row = rows.ids.last().copied();
                 }
                 self.rows = rows.ids.into_iter().map(ItemId).collect();
                 Ok(())
             }
             Err(failure) => self.narrow(window, failure),
+        }
+    }
+
+    /// What is left of a window whose answer was as long as answers get.
+    fn rest_of(&self, window: Window) -> Window {
+        if window.after_id.is_some() {
+            return Window { after_id: self.last_row, ..window };
+        }
+        // Rows come in the order of their dates, so the rest is no older than the cursor; what
+        // has the same date and was delivered is left out by its id.
+        let further = self.cursor.filter(|cursor| {
+            self.as_of.is_some() && cursor.as_millisecond() > window.from.as_millisecond()
+        });
+        match further {
+            Some(from) => Window { from, ..window },
+            None => window.by_id(),
         }
     }
 
@@ -243,8 +266,8 @@ impl QueryReader {
             (FailureClass::TooMany, None) if window.after_id.is_none() => {
                 self.windows.push_front(window.by_id());
             }
-            (FailureClass::TooMany, None) if self.rows_by_id > 1 => {
-                self.rows_by_id /= 2;
+            (FailureClass::TooMany, None) if self.rows_at_once > 1 => {
+                self.rows_at_once /= 2;
                 self.windows.push_front(window);
             }
             (FailureClass::TooSlow, Some((early, late))) if self.slow_left > 0 => {
@@ -289,8 +312,7 @@ impl QueryReader {
         let newest = changes.filter(known).max();
         if self.as_of.is_none() || !self.ordered {
             self.pending = self.pending.max(newest);
-            let continued = self.windows.front().is_some_and(|next| next.after_id.is_some());
-            let complete = self.rows.is_empty() && !continued;
+            let complete = self.rows.is_empty() && self.unfinished.is_none();
             let complete = complete && (self.as_of.is_some() || self.windows.is_empty());
             if complete {
                 self.cursor = self.cursor.max(self.pending.take());

@@ -55,7 +55,7 @@ impl Inner {
             return self.saved_rows().await.map(|rows| rows.ids.len());
         }
         let window = super::wiql::Window::since(self.look_back());
-        self.rows(window, None).await.map(|rows| rows.ids.len())
+        self.rows(window, Some(super::wiql::MOST_ROWS)).await.map(|rows| rows.ids.len())
     }
 
     async fn json(&self, call: &Call<'_>, what: &str) -> Result<Value, Failure> {

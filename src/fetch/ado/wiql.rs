@@ -7,8 +7,8 @@ use crate::model::ItemId;
 /// The tracker refuses longer texts.
 pub const LONGEST_QUERY: usize = 32_000;
 
-/// Rows of one page when a window cannot be cut by time any more.
-pub const ROWS_BY_ID: usize = 19_999;
+/// Rows asked for at once: one less than the tracker gives without refusing.
+pub const MOST_ROWS: usize = 19_999;
 
 /// A stretch of change dates to ask for, `from <= changed < to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
