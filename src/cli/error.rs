@@ -89,6 +89,6 @@ fn run_code(error: &RunError) -> Code {
         RunError::Store(_) => Code::Store,
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
         RunError::Prompt(_) => Code::Config,
-        RunError::FirstRun => Code::NotNow,
+        RunError::FirstRun(_) => Code::NotNow,
     }
 }

@@ -65,6 +65,7 @@ fn say_error(error: &CommandError) {
 
 fn dispatch(cli: Cli) -> Result<Code, CommandError> {
     let environment = app::snapshot();
+    crate::store::fault::arm(environment.raw(crate::store::fault::VARIABLE));
     let context = Context { global: cli.global, environment, clock: Clock::system() };
     match cli.command {
         Some(Command::Simulate(Simulate::Agent(args))) => Ok(simulate_agent(&args)),

@@ -21,6 +21,7 @@ pub struct Config {
     pub triage: Triage,
     pub analyze: Analyze,
     pub limits: Limits,
+    pub order: Order,
     pub timeouts: Timeouts,
     pub budget: Budget,
     pub dedupe: Dedupe,
@@ -202,6 +203,31 @@ pub struct Limits {
     #[serde(with = "human::duration")]
     pub admission_wait: Duration,
     pub nice: i32,
+}
+
+/// `[order]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "keys are documented in default.toml")]
+pub struct Order {
+    pub by: Vec<OrderBy>,
+    pub urgent_priority: i64,
+}
+
+/// What gives an item its place in the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderBy {
+    /// Runs that left it out, most first.
+    Deferrals,
+    /// The tracker's priority, 1 first.
+    Priority,
+    /// The tracker's severity, 1 first.
+    Severity,
+    /// Triage's word, simplest first.
+    Complexity,
+    /// Time of the last change, oldest first.
+    Age,
 }
 
 /// `[timeouts]`

@@ -1,6 +1,6 @@
 //! One item and what is known of it → a decision with its reason.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::event::{Decision, Reason};
 use crate::model::Verdict;
@@ -36,7 +36,12 @@ pub struct Known {
     pub processed_fingerprint: Option<String>,
     /// Triage's answer for `fingerprint`.
     pub verdict: Option<Verdict>,
+    /// Every attempt on the text that is seen now is used up.
+    pub exhausted: bool,
 }
+
+/// A wait longer than any retry delay was written by a clock that was wrong.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(36);
 
 /// Where an item stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,38 +74,43 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
         return plain(Decision::Deferred, Reason::InFlight);
     }
     if seen.terminal {
-        return plain(Decision::Unchanged, Reason::OutOfQuery);
+        // What was finished stays finished; what was to be done is not to be done any more.
+        let left_alone = matches!(known.standing, Standing::Done | Standing::Vanished);
+        let decision = if left_alone { Decision::Unchanged } else { Decision::Vanished };
+        return plain(decision, Reason::OutOfQuery);
+    }
+    // Also an edit that was undone before its turn came: nothing is left to do.
+    if known.processed_fingerprint.as_deref() == Some(seen.fingerprint) {
+        return plain(Decision::Unchanged, Reason::SameFingerprint);
     }
     let same_as_seen = known.fingerprint == seen.fingerprint;
-    let same_as_finished = known.processed_fingerprint.as_deref() == Some(seen.fingerprint);
-    let work =
-        if known.processed_fingerprint.is_none() { Decision::New } else { Decision::Changed };
-    let again = |reason| Decided { decision: work, reason, verdict: known.verdict.clone() };
     match known.standing {
-        Standing::Vanished if same_as_finished => {
-            plain(Decision::Unchanged, Reason::SameFingerprint)
+        Standing::Parked(reason) if same_as_seen => plain(Decision::Parked, reason),
+        // A text that came back after its attempts were used up gets no new ones.
+        _ if known.exhausted => plain(Decision::Parked, Reason::AttemptsExhausted),
+        Standing::Waiting(Some(next)) if same_as_seen && lies_ahead(next, now) => {
+            plain(Decision::Waiting, Reason::Backoff)
         }
-        Standing::Vanished => plain(work, Reason::ContentChanged),
-        // An edit that was undone before its turn came: nothing is left to do.
-        _ if same_as_finished => plain(Decision::Unchanged, undone_reason(known)),
-        _ if !same_as_seen => plain(work, Reason::ContentChanged),
-        Standing::Pending => again(Reason::CarriedOver),
-        Standing::Waiting(Some(next)) if next > now => plain(Decision::Waiting, Reason::Backoff),
-        Standing::Waiting(_) => again(Reason::RetryDue),
-        Standing::Parked(reason) => plain(Decision::Parked, reason),
-        Standing::Done | Standing::Claimed => plain(work, Reason::ContentChanged),
+        standing => {
+            let (again, reason) = match standing {
+                Standing::Pending if same_as_seen => (true, Reason::CarriedOver),
+                Standing::Waiting(_) if same_as_seen => (true, Reason::RetryDue),
+                _ => (false, Reason::ContentChanged),
+            };
+            let decision = if known.processed_fingerprint.is_none() {
+                Decision::New
+            } else {
+                Decision::Changed
+            };
+            let verdict = known.verdict.clone().filter(|_| again);
+            Decided { decision, reason, verdict }
+        }
     }
 }
 
-/// `SameFingerprint` needs no write; a row that stands elsewhere must be brought back to done.
-fn undone_reason(known: &Known) -> Reason {
-    if known.standing == Standing::Done
-        && known.processed_fingerprint.as_ref() == Some(&known.fingerprint)
-    {
-        Reason::SameFingerprint
-    } else {
-        Reason::ContentChanged
-    }
+/// Ahead, and no further than a delay can be.
+fn lies_ahead(next: Timestamp, now: Timestamp) -> bool {
+    next > now && next.duration_since(now) <= LONGEST_WAIT
 }
 
 #[cfg(test)]
@@ -118,6 +128,7 @@ mod tests {
             fingerprint: fingerprint.into(),
             processed_fingerprint: processed.map(Into::into),
             verdict: None,
+            exhausted: false,
         }
     }
 
@@ -138,7 +149,7 @@ mod tests {
             (Some(known(Standing::Pending, "a", None)), "a", D::New, R::CarriedOver),
             (Some(known(Standing::Pending, "a", None)), "b", D::New, R::ContentChanged),
             (Some(known(Standing::Pending, "b", Some("a"))), "b", D::Changed, R::CarriedOver),
-            (Some(known(Standing::Pending, "b", Some("a"))), "a", D::Unchanged, R::ContentChanged),
+            (Some(known(Standing::Pending, "b", Some("a"))), "a", D::Unchanged, R::SameFingerprint),
             (Some(known(Standing::Waiting(later), "a", None)), "a", D::Waiting, R::Backoff),
             (Some(known(Standing::Waiting(later), "a", None)), "b", D::New, R::ContentChanged),
             (Some(known(Standing::Waiting(Some(now())), "a", None)), "a", D::New, R::RetryDue),
@@ -172,8 +183,24 @@ mod tests {
     fn an_item_that_reached_a_terminal_state_is_left_alone() {
         let seen = Seen { fingerprint: "b", terminal: true };
         let known = known(Standing::Pending, "a", None);
-        assert_eq!(decide(seen, Some(&known), now()).reason, Reason::OutOfQuery);
+        let left = decide(seen, Some(&known), now());
+        assert_eq!((left.decision, left.reason), (Decision::Vanished, Reason::OutOfQuery));
         assert_eq!(decide(seen, None, now()).decision, Decision::Unchanged);
+    }
+
+    #[test]
+    fn a_text_whose_attempts_are_used_up_gets_no_new_ones_by_coming_back() {
+        for standing in [Standing::Pending, Standing::Vanished, Standing::Done] {
+            let known = Known { exhausted: true, ..known(standing, "b", None) };
+            assert_eq!(decided(Some(known), "a"), (Decision::Parked, Reason::AttemptsExhausted));
+        }
+    }
+
+    #[test]
+    fn a_wait_written_by_a_clock_a_year_ahead_is_over() {
+        let next = Some(now() + SignedDuration::from_hours(24 * 365));
+        let known = known(Standing::Waiting(next), "a", None);
+        assert_eq!(decided(Some(known), "a"), (Decision::New, Reason::RetryDue));
     }
 
     fn standing() -> impl Strategy<Value = Standing> {

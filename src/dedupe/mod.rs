@@ -10,5 +10,5 @@ mod retry;
 
 pub use decide::{Decided, Known, Seen, Standing, decide};
 pub use fingerprint::{FingerprintInputs, fingerprint};
-pub use line::{Line, Place};
+pub use line::{Line, Place, in_order};
 pub use retry::{RetryPolicy, next_attempt};

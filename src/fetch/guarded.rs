@@ -124,6 +124,14 @@ fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) 
 }
 
 impl Source for Guarded {
+    /// A look in passing: it goes to the source as it is and says nothing about its health.
+    fn current(
+        &self,
+        ids: Vec<crate::model::ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<super::Current>>, FetchError>> {
+        self.inner.current(ids)
+    }
+
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
             if self.guard.admit().await? == Admission::Probe {

@@ -58,6 +58,17 @@ pub trait Pages: Send {
     }
 }
 
+/// How an item stands right now, by a light read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Current {
+    /// Which.
+    pub id: ItemId,
+    /// Its revision.
+    pub rev: i64,
+    /// Its workflow state.
+    pub state: String,
+}
+
 /// A tracker.
 pub trait Source: Send + Sync {
     /// Starts to read. Nothing is fetched before the first [`Pages::next`].
@@ -67,6 +78,15 @@ pub trait Source: Send + Sync {
     /// breaker's probe.
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async { Ok(()) })
+    }
+
+    /// How these items stand right now, in one light request; an id that is not in the answer is
+    /// gone. None: this source cannot tell.
+    fn current(
+        &self,
+        _ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
+        Box::pin(async { Ok(None) })
     }
 }
 

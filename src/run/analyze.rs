@@ -5,15 +5,17 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::gate::{Started, stop_reason};
-use super::{CodeContext, Job, Run, RunError, Work};
+use super::reconcile::{LOOK_AGAIN, Live};
+use super::{CodeContext, CodeError, Job, Run, RunError, Work};
 use crate::analyze::{self, Request};
 use crate::dedupe::{RetryPolicy, next_attempt};
 use crate::event::{Event, Reason};
-use crate::model::{FailureKind, Finding, ItemKey, Outcome, RetryClass, SessionId, Stage};
+use crate::model::{FailureKind, Finding, ItemId, ItemKey, Outcome, RetryClass, SessionId, Stage};
 use crate::prompt::Fence;
-use crate::session::SessionEnd;
+use crate::session::{SessionEnd, StopHandle};
 use crate::store::DeepResult;
 
 impl Run {
@@ -21,42 +23,48 @@ impl Run {
     pub(super) async fn analyze(&self, deep: Vec<Work>) -> Result<(), RunError> {
         let most = usize::try_from(self.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
         let mut line: VecDeque<Work> = deep.into();
-        for work in line.split_off(most.min(line.len())) {
-            self.journal.defer(work.item.item.key, Reason::MaxDeepPerRun).await?;
-        }
+        let beyond = line.split_off(most.min(line.len()));
+        self.journal.defer(keys_of(beyond), Reason::MaxDeepPerRun).await?;
         let slots = usize::try_from(self.config.limits.max_live_sessions).unwrap_or(1).max(1);
-        let mut live: JoinSet<Result<Option<Reason>, RunError>> = JoinSet::new();
+        let mut sessions: JoinSet<(ItemId, Result<Option<Reason>, RunError>)> = JoinSet::new();
+        let mut live = Live::new();
         let mut closed: Option<Reason> = None;
+        let mut look = tokio::time::interval_at(Instant::now() + LOOK_AGAIN, LOOK_AGAIN);
         loop {
             closed = closed.or_else(|| self.stopping().map(stop_reason));
-            while closed.is_none() && live.len() < slots {
+            while closed.is_none() && sessions.len() < slots {
                 let Some(work) = line.pop_front() else { break };
-                let run = self.clone();
-                live.spawn(async move { run.analyze_one(work).await });
+                let (run, id, own) = (self.clone(), work.item.item.id, StopHandle::new());
+                live.insert(id, own.clone());
+                sessions.spawn(async move { (id, run.analyze_one(work, &own).await) });
             }
-            match live.join_next().await {
-                // A reason closes the gate for all that is left of this run.
-                Some(Ok(done)) => closed = closed.or(done?),
-                Some(Err(panic)) => tracing::error!(%panic, "an analysis ended in a panic"),
-                None => break,
+            tokio::select! {
+                joined = sessions.join_next() => match joined {
+                    Some(Ok((id, done))) => {
+                        live.remove(&id);
+                        // A reason closes the gate for all that is left of this run.
+                        closed = closed.or(done?);
+                    }
+                    Some(Err(panic)) => tracing::error!(%panic, "an analysis ended in a panic"),
+                    None => break,
+                },
+                _ = look.tick() => self.end_unwanted(&live).await,
             }
         }
-        for work in line {
-            self.journal.defer(work.item.item.key, closed.unwrap_or(Reason::Shutdown)).await?;
-        }
+        self.journal.defer(keys_of(line), closed.unwrap_or(Reason::Shutdown)).await?;
         Ok(())
     }
 
     /// One item from context to stored result. Returns why no more should be started, if so.
-    async fn analyze_one(&self, work: Work) -> Result<Option<Reason>, RunError> {
-        let (key, fingerprint) = (work.item.item.key.clone(), work.fingerprint.clone());
-        let Some(context) = self.context_of(&work).await else {
-            self.journal.defer(key, Reason::Shutdown).await?;
+    async fn analyze_one(&self, work: Work, own: &StopHandle) -> Result<Option<Reason>, RunError> {
+        if !self.is_still_wanted(&work).await? {
             return Ok(None);
-        };
+        }
+        let (key, fingerprint) = (work.item.item.key.clone(), work.fingerprint.clone());
+        let context = self.context_of(&work).await;
         let Some(job) = self.deep_job(&work, &context)? else { return Ok(None) };
         let subject = vec![(key.clone(), fingerprint.clone())];
-        match self.start(job, subject, self.config.analyze.max_cost).await? {
+        match self.start(job, subject, self.config.analyze.max_cost, own).await? {
             Started::Ended(session, end) => {
                 let attempts = self.attempts_of(&key).await?;
                 let result = self.deep_result(session, *end, attempts, Some(&context.root));
@@ -65,7 +73,7 @@ impl Run {
                 Ok(next)
             }
             Started::Refused(reason) => {
-                self.journal.defer(key, reason).await?;
+                self.journal.defer(vec![key], reason).await?;
                 Ok(Some(reason))
             }
             Started::Taken => Ok(None),
@@ -74,18 +82,23 @@ impl Run {
 
     /// A code base that cannot be read is told and does not stop the analysis: the agent then
     /// works from the item alone.
-    async fn context_of(&self, work: &Work) -> Option<CodeContext> {
-        let verdict = work.verdict.clone()?;
-        match self.edges.code.context(work.item.clone(), verdict).await {
+    async fn context_of(&self, work: &Work) -> CodeContext {
+        let built = match work.verdict.clone() {
+            Some(verdict) => self.edges.code.context(work.item.clone(), verdict).await,
+            None => Err(CodeError("there is no verdict".into())),
+        };
+        match built {
             Ok(context) => {
                 let (item, files, tokens) =
                     (work.item.item.key.clone(), context.files, context.tokens);
                 self.emit(Event::ContextBuilt { item, files, tokens });
-                Some(context)
+                context
             }
             Err(error) => {
                 tracing::error!(item = %work.item.item.key, %error, "no code-base context");
-                None
+                let root = self.config.repository.path.clone();
+                let (overview, context) = (String::new(), String::new());
+                CodeContext { root, overview, context, files: 0, tokens: 0 }
             }
         }
     }
@@ -131,6 +144,9 @@ impl Run {
             },
             other => other,
         };
+        if outcome == (Outcome::Cancelled { why: FailureKind::ItemGone }) {
+            return DeepResult::Gone(outcome);
+        }
         if outcome.retry_class() == RetryClass::DoesNotCount {
             let reason = not_its_fault(&outcome);
             return DeepResult::NotItsFault(outcome, reason);
@@ -146,6 +162,10 @@ impl Run {
     }
 }
 
+fn keys_of(works: impl IntoIterator<Item = Work>) -> Vec<ItemKey> {
+    works.into_iter().map(|work| work.item.item.key).collect()
+}
+
 fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureKind> {
     let output = end.output.as_ref().ok_or(FailureKind::SchemaIgnored)?;
     let mut finding = analyze::check(output).map_err(|error| {
@@ -158,7 +178,7 @@ fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureK
     Ok(finding)
 }
 
-fn not_its_fault(outcome: &Outcome) -> Reason {
+pub(super) fn not_its_fault(outcome: &Outcome) -> Reason {
     match outcome {
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
         Outcome::Cancelled { why: FailureKind::RunDeadline } => Reason::RunDeadline,

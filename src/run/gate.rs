@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::{Job, Run, RunError};
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, Outcome, SessionId, Usd};
-use crate::session::{LedgerError, SessionEnd, StopReason};
-use crate::store::{BudgetCaps, Claim, ClaimRefusal};
+use crate::session::{LedgerError, SessionEnd, StopHandle, StopReason};
+use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -42,6 +42,7 @@ impl Run {
         mut job: Job,
         subject: Vec<(ItemKey, String)>,
         worst_case: Usd,
+        own: &StopHandle,
     ) -> Result<Started, RunError> {
         let until = Instant::now() + self.config.limits.admission_wait;
         loop {
@@ -57,9 +58,12 @@ impl Run {
                     return Ok(Started::Refused(Reason::Budget));
                 }
             }
-            let signal = self.stop.signal().and(&self.deadline);
+            let signal = self.stop.signal().and(&self.deadline).and(own);
             let session = job.session;
-            match self.edges.sessions.perform(job.clone(), signal).await {
+            fault::point();
+            let performed = self.edges.sessions.perform(job.clone(), signal).await;
+            fault::point();
+            match performed {
                 Ok(end) => {
                     self.note_provider(&end).await?;
                     return Ok(Started::Ended(session, Box::new(end)));
@@ -74,7 +78,7 @@ impl Run {
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
                 Err(LedgerError::Store(message)) => {
-                    return Err(crate::store::StoreError::Unreadable(message).into());
+                    return Err(StoreError::Ledger(message).into());
                 }
             }
         }
@@ -89,6 +93,7 @@ impl Run {
             subject,
             worst_case,
             caps: BudgetCaps { per_run: budget.per_run, per_day: budget.per_day },
+            max_attempts: self.config.limits.max_attempts,
         }
     }
 

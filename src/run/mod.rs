@@ -7,15 +7,19 @@
 mod analyze;
 mod deadline;
 mod edges;
+mod first;
 mod gate;
 mod plan;
+mod reconcile;
 mod recover;
 mod rehearse;
 mod triage;
 
 use std::sync::Arc;
 
-use crate::config::Config;
+use crate::config::{Config, Order};
+use crate::dedupe::Place;
+use crate::event::fold::RunView;
 use crate::event::{Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
 use crate::fetch::{FailureClass, FetchError};
 use crate::model::{CleanItem, RunId, Verdict};
@@ -24,6 +28,7 @@ use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, StoreError};
 
 pub use edges::{CodeBase, CodeContext, CodeError, Edges, Gate, Job, Sessions};
+pub use first::Backlog;
 pub use rehearse::{Rehearsal, RehearsedDecision, RehearsedPrompt};
 
 /// Why a run could not do its work.
@@ -40,12 +45,14 @@ pub enum RunError {
     Prompt(#[from] PromptError),
     /// The first scheduled run must be told what to do with an old backlog.
     #[error(
-        "this is the first scheduled run on this state, and nobody said what to do with the items \
-         that are already there. Look with `heartbeat --dry-run` (it counts them and prices the \
-         work), then set [schedule] first_run to \"baseline\" (record them as seen) or \"process\" \
-         (analyse them)"
+        "this is the first scheduled run on this state, and nobody said what to do with the {} items \
+         that are already there. Analysing them takes {} runs or more and costs at most {} per run, \
+         {} in all; `heartbeat --dry-run` shows them. Set [schedule] first_run to \"baseline\" \
+         (record them as seen) or \"process\" (analyse them), or shorten [source] look_back. \
+         Nothing was started",
+        .0.items, .0.runs, .0.per_run, .0.in_all
     )]
-    FirstRun,
+    FirstRun(Backlog),
 }
 
 /// Work of this run: an item that needs a verdict, or has one and needs analysis.
@@ -55,6 +62,14 @@ struct Work {
     fingerprint: String,
     verdict: Option<Verdict>,
     why: Reason,
+    deferrals: u32,
+}
+
+impl Work {
+    fn place(&self, order: &Order) -> Place {
+        let complexity = self.verdict.as_ref().map(|verdict| verdict.complexity);
+        Place::of(&self.item.item, self.deferrals, complexity, order)
+    }
 }
 
 /// How a run went.
@@ -112,12 +127,15 @@ impl Run {
             // Stores observations as they come, for as long as the work lasts.
             never = self.journal.keep_writing() => match never {},
         };
-        self.journal.flush().await?;
         let error = worked.err();
-        let outcome = self.outcome(error.as_ref());
-        let summary = self.journal.view().figures();
-        self.journal.end_run(self.id, outcome, summary).await?;
-        Ok(Ended { outcome, summary, error })
+        let view = self.journal.settled_view().await?;
+        let (outcome, summary) = (self.outcome(error.as_ref(), &view), view.figures());
+        match (self.journal.end_run(self.id, outcome, summary).await, error) {
+            (Ok(()), error) => Ok(Ended { outcome, summary, error }),
+            // The first failure of the state is the one to tell.
+            (Err(_), Some(RunError::Store(first))) => Err(first),
+            (Err(failed), _) => Err(failed),
+        }
     }
 
     /// The line in the architecture's picture, top to bottom.
@@ -139,14 +157,13 @@ impl Run {
         self.journal.emit(event);
     }
 
-    fn outcome(&self, error: Option<&RunError>) -> RunOutcome {
-        let view = self.journal.view();
+    fn outcome(&self, error: Option<&RunError>, view: &RunView) -> RunOutcome {
         let figures = view.figures();
         match error {
             Some(RunError::Store(_)) => RunOutcome::StoreFailed,
             Some(RunError::Fetch(error)) => fetch_outcome(error.class),
             Some(RunError::Prompt(_)) => RunOutcome::ConfigRefused,
-            Some(RunError::FirstRun) => RunOutcome::NotNow,
+            Some(RunError::FirstRun(_)) => RunOutcome::NotNow,
             None if self.stop.state().reason.is_some() => RunOutcome::Interrupted,
             None if view.triage_failed => RunOutcome::TriageFailed,
             None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,

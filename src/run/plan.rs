@@ -3,41 +3,29 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::first::FirstRunStep;
 use super::{Run, RunError, Work};
 use crate::clean;
-use crate::config::FirstRun;
 use crate::dedupe::{
     self, Decided, FingerprintInputs, Known, Line, Place, Seen, Standing, fingerprint,
 };
-use crate::event::{Decision, Event, Reason, Trigger};
+use crate::event::{Decision, Event, Reason};
 use crate::fetch::{FetchError, FetchRequest, Page};
 use crate::model::{CleanItem, ItemKey, WorkItem};
-use crate::store::{KnownItem, PageRecord, Phase, Planned};
+use crate::store::{FirstRunFact, KnownItem, PageRecord, Phase, Planned, Write, fault};
 
 impl Run {
     /// Reads what changed and what was left, decides on each item, stores the decisions and
     /// returns the first in line.
     pub(super) async fn plan(&self) -> Result<Vec<Work>, RunError> {
-        let baseline = self.first_run_policy().await?;
+        let first_run = self.first_run_policy().await?;
         self.emit(Event::FetchStarted);
-        let planned = self.read_pages(baseline).await;
+        let planned = self.read_pages(first_run).await;
         if let Err(RunError::Fetch(error)) = &planned {
             let (class, message) = (error.class.as_str().into(), error.message.clone());
             self.emit(Event::FetchFailed { class, message });
         }
         planned
-    }
-
-    /// True: record the present as seen.
-    async fn first_run_policy(&self) -> Result<bool, RunError> {
-        if self.trigger != Trigger::Schedule || !self.journal.store().is_first_run().await? {
-            return Ok(false);
-        }
-        match self.config.schedule.first_run {
-            FirstRun::Ask => Err(RunError::FirstRun),
-            FirstRun::Baseline => Ok(true),
-            FirstRun::Process => Ok(false),
-        }
     }
 
     async fn request(&self, now: Timestamp) -> Result<FetchRequest, RunError> {
@@ -46,40 +34,45 @@ impl Run {
         let cursor = store.cursor(self.config.source.name.clone()).await?;
         // Twice the line: enough to fill it when half of what was left is no longer work.
         let revisit = self.config.limits.max_items_per_run.saturating_mul(2);
+        let urgent = self.config.order.urgent_priority;
         Ok(FetchRequest {
             changed_since: cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor)),
-            also: store.to_revisit(now, revisit).await?,
+            also: store.to_revisit(now, revisit, urgent).await?,
         })
     }
 
-    async fn read_pages(&self, baseline: bool) -> Result<Vec<Work>, RunError> {
+    async fn read_pages(&self, first_run: FirstRunStep) -> Result<Vec<Work>, RunError> {
         let now = self.journal.clock().now();
         let mut pages = self.edges.source.open(self.request(now).await?).await?;
         let limit = usize::try_from(self.config.limits.max_items_per_run).unwrap_or(usize::MAX);
-        let mut reading =
-            Reading { line: Line::new(limit), totals: Totals::default(), now, baseline };
+        let (line, totals) = (Line::new(limit), Totals::default());
+        let mut reading = Reading { line, totals, now, first_run };
         while let Some(page) = self.next_page(&mut *pages).await? {
             self.take_page(&mut reading, page).await?;
+            fault::point();
             self.emit(Event::FetchProgressed { items: reading.totals.items });
         }
-        let (totals, requests) = (reading.totals, pages.requests());
-        let work = if baseline { Vec::new() } else { reading.line.into_ordered() };
-        self.emit(Event::FetchCompleted {
-            items: totals.items,
-            vanished: totals.vanished,
-            requests,
-        });
+        pages.settle().await?;
+        let (mut totals, requests) = (reading.totals, pages.requests());
+        let (work, left) = reading.line.serve();
+        totals.deferred += left.len() as u64;
+        let left = left.into_iter().map(|work| work.item.item.key).collect();
+        self.journal.defer(left, Reason::MaxItemsPerRun).await?;
+        if first_run == FirstRunStep::Baseline && self.stopping().is_none() {
+            self.journal.note_first_run(FirstRunFact::Over).await?;
+        }
+        let (items, vanished) = (totals.items, totals.vanished);
+        self.emit(Event::FetchCompleted { items, vanished, requests });
         self.emit(Event::PlanMade {
             work: work.len() as u64,
             deferred: totals.deferred,
             unchanged: totals.unchanged,
         });
-        self.journal.flush().await?;
         Ok(work)
     }
 
     /// Nothing more is read once somebody asked to stop: what came so far is stored.
-    async fn next_page(
+    pub(super) async fn next_page(
         &self,
         pages: &mut dyn crate::fetch::Pages,
     ) -> Result<Option<Page>, FetchError> {
@@ -91,12 +84,13 @@ impl Run {
 
     async fn take_page(&self, reading: &mut Reading, page: Page) -> Result<(), RunError> {
         let items = self.clean_all(page.items).await;
-        let keys = items.iter().map(|(item, _)| item.item.key.clone()).collect();
-        let known = self.journal.store().known(keys).await?;
+        let seen = items.iter().map(|(item, text)| (item.item.key.clone(), text.clone())).collect();
+        let known = self.journal.store().known(seen).await?;
         let mut record = PageRecord {
             vanished: page.vanished.iter().map(|id| self.key(*id)).collect(),
             cursor: page.cursor,
-            baseline: reading.baseline,
+            baseline: reading.first_run == FirstRunStep::Baseline,
+            first_run: reading.first_run.fact(),
             ..PageRecord::default()
         };
         reading.totals.items += items.len() as u64;
@@ -104,14 +98,18 @@ impl Run {
         for (item, fingerprint) in items {
             let known = known.get(&item.item.key);
             let decided = self.decide(&item.item, &fingerprint, known, reading.now);
+            let planned = planned(&item.item, &fingerprint, &decided, known);
             let deferrals = known.map_or(0, |known| known.deferrals);
-            reading.place(item, fingerprint, decided, deferrals, &mut record);
+            let (verdict, why) = (decided.verdict, decided.reason);
+            let work = Work { item, fingerprint, verdict, why, deferrals };
+            let place = work.place(&self.config.order);
+            reading.place(planned, work, place, &mut record);
         }
         Ok(self.journal.record_page(&self.config.source.name, record).await?)
     }
 
     /// Cleaning is real work, so it does not run on the event loop.
-    async fn clean_all(&self, items: Vec<WorkItem>) -> Vec<(CleanItem, String)> {
+    pub(super) async fn clean_all(&self, items: Vec<WorkItem>) -> Vec<(CleanItem, String)> {
         let run = self.clone();
         let cleaned = tokio::task::spawn_blocking(move || {
             let (full, tight) =
@@ -151,8 +149,15 @@ impl Run {
         known: Option<&KnownItem>,
         now: Timestamp,
     ) -> Decided {
-        let terminal = self.config.dedupe.terminal_states.contains(&item.state);
-        dedupe::decide(Seen { fingerprint, terminal }, known.map(standing).as_ref(), now)
+        let terminal = self.is_terminal(&item.state);
+        let most = self.config.limits.max_attempts;
+        let known = known.map(|known| standing(known, most));
+        dedupe::decide(Seen { fingerprint, terminal }, known.as_ref(), now)
+    }
+
+    /// A workflow state in which items are finished, whatever its case.
+    pub(super) fn is_terminal(&self, state: &str) -> bool {
+        self.config.dedupe.terminal_states.iter().any(|known| known.eq_ignore_ascii_case(state))
     }
 
     pub(super) fn key(&self, id: crate::model::ItemId) -> ItemKey {
@@ -165,7 +170,7 @@ struct Reading {
     line: Line<Work>,
     totals: Totals,
     now: Timestamp,
-    baseline: bool,
+    first_run: FirstRunStep,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -178,26 +183,15 @@ struct Totals {
 
 impl Reading {
     /// Gives work its place in the line and everything its line in the page's record.
-    fn place(
-        &mut self,
-        item: CleanItem,
-        fingerprint: String,
-        decided: Decided,
-        deferrals: u32,
-        record: &mut PageRecord,
-    ) {
-        let mut planned = planned(&item.item, &fingerprint, &decided);
-        match decided.decision {
-            Decision::New | Decision::Changed if !self.baseline => {
-                let place = Place::of(&item.item, deferrals);
-                let key = item.item.key.clone();
-                let work =
-                    Work { item, fingerprint, verdict: decided.verdict, why: decided.reason };
+    fn place(&mut self, mut planned: Planned, work: Work, place: Place, record: &mut PageRecord) {
+        match planned.decision {
+            Decision::New | Decision::Changed if self.first_run != FirstRunStep::Baseline => {
                 if let Some(out) = self.line.join(place, work) {
                     self.totals.deferred += 1;
-                    if out.item.item.key == key {
+                    if out.item.item.key == planned.key {
                         planned.decision = Decision::Deferred;
                         planned.reason = Reason::MaxItemsPerRun;
+                        planned.write = Write::Row;
                     } else {
                         record.crowded_out.push(out.item.item.key);
                     }
@@ -210,7 +204,12 @@ impl Reading {
     }
 }
 
-fn planned(item: &WorkItem, fingerprint: &str, decided: &Decided) -> Planned {
+fn planned(
+    item: &WorkItem,
+    fingerprint: &str,
+    decided: &Decided,
+    known: Option<&KnownItem>,
+) -> Planned {
     Planned {
         key: item.key.clone(),
         id: item.id,
@@ -223,10 +222,33 @@ fn planned(item: &WorkItem, fingerprint: &str, decided: &Decided) -> Planned {
         fingerprint: fingerprint.to_owned(),
         decision: decided.decision,
         reason: decided.reason,
+        attempts: known.map_or(0, |known| known.attempts),
+        write: writing(item.rev, fingerprint, decided, known),
     }
 }
 
-fn standing(known: &KnownItem) -> Known {
+/// What a decision makes of the row: nothing, if it says everything already.
+fn writing(rev: i64, text: &str, decided: &Decided, known: Option<&KnownItem>) -> Write {
+    let unseen_terminal = Decision::Unchanged == decided.decision;
+    let Some(known) = known else {
+        return if unseen_terminal { Write::Nothing } else { Write::Row };
+    };
+    let stands = match decided.decision {
+        Decision::New | Decision::Changed => known.phase == Phase::Pending,
+        Decision::Unchanged if decided.reason == Reason::OutOfQuery => return Write::Nothing,
+        Decision::Unchanged => known.phase == Phase::Done,
+        Decision::Waiting => known.phase == Phase::Waiting,
+        Decision::Parked => known.phase == Phase::Parked,
+        Decision::Deferred | Decision::Vanished => return Write::Nothing,
+    };
+    match (stands && known.fingerprint == text, known.revision == rev) {
+        (true, true) => Write::Nothing,
+        (true, false) => Write::Touch,
+        (false, _) => Write::Row,
+    }
+}
+
+fn standing(known: &KnownItem, max_attempts: u32) -> Known {
     let standing = match known.phase {
         Phase::Pending => Standing::Pending,
         Phase::Claimed => Standing::Claimed,
@@ -240,5 +262,6 @@ fn standing(known: &KnownItem) -> Known {
         fingerprint: known.fingerprint.clone(),
         processed_fingerprint: known.processed_fingerprint.clone(),
         verdict: known.verdict.clone(),
+        exhausted: known.attempts >= max_attempts,
     }
 }

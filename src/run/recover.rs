@@ -12,8 +12,8 @@ impl Run {
     /// that were stored but not yet used.
     pub(super) async fn recover(&self) -> Result<(), RunError> {
         self.edges.sessions.resolve_orphans().await.map_err(|error| match error {
-            LedgerError::Store(message) => StoreError::Unreadable(message),
-            full @ LedgerError::Full { .. } => StoreError::Unreadable(full.to_string()),
+            LedgerError::Store(message) => StoreError::Ledger(message),
+            full @ LedgerError::Full { .. } => StoreError::Ledger(full.to_string()),
         })?;
         self.journal.release_unregistered().await?;
         for session in self.journal.store().unapplied().await? {

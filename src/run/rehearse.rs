@@ -71,6 +71,7 @@ impl Run {
     pub async fn rehearse(&self) -> Result<Rehearsal, RunError> {
         let mut events = self.journal.follow();
         let work = self.plan().await?;
+        self.journal.flush().await?;
         let mut decisions = Vec::new();
         while let Ok(recorded) = events.try_recv() {
             if let Event::ItemDecided { item, title, decision, reason, .. } = recorded.event {

@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 
+use super::analyze::not_its_fault;
 use super::gate::Started;
 use super::{Job, Run, RunError, Work};
+use crate::dedupe::in_order;
 use crate::event::{Event, Reason};
-use crate::model::{ItemId, ItemKey, SessionId, Stage, Verdict};
+use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::Fence;
-use crate::session::SessionEnd;
+use crate::session::{SessionEnd, StopHandle};
 use crate::store::TriageResult;
 use crate::triage::{self, Asking, Batch, Destination};
 
@@ -31,6 +33,8 @@ impl Run {
             deep.extend(verdicts);
         }
         let deep: Vec<Work> = order.iter().filter_map(|id| deep.remove(id)).collect();
+        // Triage's word may change the order.
+        let deep = in_order(deep, |work| work.place(&self.config.order));
         let triaged = asked - failed;
         self.emit(Event::TriageEnded { triaged, deep: deep.len() as u64, failed });
         Ok(deep)
@@ -58,9 +62,14 @@ impl Run {
                     let verdicts = self.judge(&batch, &by_id, session, *answer).await?;
                     deep.extend(take_deep(verdicts, &mut by_id));
                 }
-                Asked::Failed => {
+                Asked::Failed(hopeless) => {
                     failed += batch.items.len() as u64;
-                    self.leave(&batch, &by_id, Reason::TriageFailed).await?;
+                    let hopeless: Vec<_> = hopeless.iter().filter_map(ItemKey::item_id).collect();
+                    let verdicts = self.store_defaults(&by_id, &hopeless).await?;
+                    deep.extend(take_deep(verdicts, &mut by_id));
+                    let rest: Vec<_> =
+                        batch.ids().into_iter().filter(|id| !hopeless.contains(id)).collect();
+                    self.leave(&batch.only(&rest), &by_id, Reason::TriageFailed).await?;
                 }
                 Asked::Refused(reason) => {
                     closed = Some(reason);
@@ -83,20 +92,23 @@ impl Run {
         let (run, stage) = (self.id, Stage::Triage);
         let job = Job { session, run, stage, item: None, attempt: 1, words, repository: None };
         let subject = subject(batch, by_id);
-        match self.start(job, subject, self.config.triage.max_cost).await? {
+        let cost = self.config.triage.max_cost;
+        match self.start(job, subject.clone(), cost, &StopHandle::new()).await? {
             Started::Ended(session, end) if end.outcome.is_success() => {
                 Ok(Asked::Answered(session, end))
             }
-            Started::Ended(session, _) => {
-                self.journal.apply_triage(Some(session), Vec::new()).await?;
-                Ok(if self.stopping().is_some() {
-                    Asked::Refused(Reason::Shutdown)
-                } else {
-                    Asked::Failed
-                })
-            }
+            Started::Ended(session, end) => match end.outcome.retry_class() {
+                RetryClass::DoesNotCount => {
+                    self.journal.apply_triage(Some(session), Vec::new()).await?;
+                    Ok(Asked::Refused(not_its_fault(&end.outcome)))
+                }
+                _ => {
+                    let most = self.config.limits.max_attempts;
+                    Ok(Asked::Failed(self.journal.triage_failed(session, subject, most).await?))
+                }
+            },
             Started::Refused(reason) => Ok(Asked::Refused(reason)),
-            Started::Taken => Ok(Asked::Failed),
+            Started::Taken => Ok(Asked::Failed(Vec::new())),
         }
     }
 
@@ -117,11 +129,18 @@ impl Run {
             return Ok(deep);
         }
         let mut without = failed.ids();
-        if let Asked::Answered(session, end) = self.ask_batch(&failed, by_id, Asking::Again).await?
-        {
-            let again = triage::check(&without, &end.output.unwrap_or_default());
-            without = again.failed();
-            deep.extend(self.store_verdicts(by_id, Some(session), again.verdicts).await?);
+        match self.ask_batch(&failed, by_id, Asking::Again).await? {
+            Asked::Answered(session, end) => {
+                let again = triage::check(&without, &end.output.unwrap_or_default());
+                without = again.failed();
+                deep.extend(self.store_verdicts(by_id, Some(session), again.verdicts).await?);
+            }
+            Asked::Failed(_) => {}
+            Asked::Refused(reason) => {
+                // They were not asked again: no default yet, the next run asks.
+                self.leave(&failed, by_id, reason).await?;
+                return Ok(deep);
+            }
         }
         deep.extend(self.store_defaults(by_id, &without).await?);
         Ok(deep)
@@ -161,17 +180,16 @@ impl Run {
 
     /// The whole batch stays in line, with the reason.
     async fn leave(&self, batch: &Batch, by_id: &ById, reason: Reason) -> Result<(), RunError> {
-        for (key, _) in subject(batch, by_id) {
-            self.journal.defer(key, reason).await?;
-        }
-        Ok(())
+        let keys = subject(batch, by_id).into_iter().map(|(key, _)| key).collect();
+        Ok(self.journal.defer(keys, reason).await?)
     }
 }
 
 /// What came of a question.
 enum Asked {
     Answered(SessionId, Box<SessionEnd>),
-    Failed,
+    /// With those who failed too often to be asked again.
+    Failed(Vec<ItemKey>),
     Refused(Reason),
 }
 

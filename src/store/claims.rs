@@ -23,6 +23,8 @@ pub struct Claim {
     pub worst_case: Usd,
     /// The caps it must stay under.
     pub caps: BudgetCaps,
+    /// Attempts an item has on one text; a claim beyond them is refused.
+    pub max_attempts: u32,
 }
 
 /// Why a claim was refused.
@@ -58,7 +60,9 @@ impl Journal {
                 worst_case: claim.worst_case,
             };
             if let Err(refusal) = budget::reserve(transaction, &reservation, claim.caps)? {
-                give_back_item(transaction, &claim.subject)?;
+                if claim.stage == Stage::Deep {
+                    give_back_item(transaction, &claim.subject)?;
+                }
                 return Ok(Err(refusal.into()));
             }
             transaction.execute(
@@ -117,8 +121,9 @@ fn take_item(transaction: &Transaction<'_>, claim: &Claim) -> Sql<Option<u32>> {
     transaction
         .query_row(
             "UPDATE heartbeat_state SET phase = 'claimed', reason = 'in_flight', attempts = attempts + 1
-             WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending' RETURNING attempts",
-            params![key, fingerprint],
+             WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending' AND attempts < ?3
+             RETURNING attempts",
+            params![key, fingerprint, claim.max_attempts],
             |row| row.get(0),
         )
         .optional()

@@ -17,7 +17,7 @@ use rusqlite::{Transaction, params};
 use tokio::sync::{Notify, broadcast};
 
 use super::rows::{Ms, to_json};
-use super::{Sql, Store, StoreError};
+use super::{Sql, Store, StoreError, fault};
 use crate::clock::Clock;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded, Sink};
@@ -25,6 +25,8 @@ use crate::model::RunId;
 
 /// Followers that fall further behind than this lose events and are told so.
 const FOLLOWER_LAG: usize = 4096;
+/// How long observations gather before they are stored by themselves.
+const GATHER: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Orders, stores and publishes events. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -39,8 +41,8 @@ struct Inner {
     run: Option<RunId>,
     /// Observed, not yet stored.
     pending: Mutex<Vec<(Timestamp, Event)>>,
-    /// Held from the drain of `pending` to the commit, so that two writers cannot swap batches.
-    order: tokio::sync::Mutex<Option<File>>,
+    /// Held from the drain of `pending` to the publication, so that two writers cannot swap batches.
+    order: Mutex<Option<File>>,
     /// The fold over everything stored so far.
     view: Mutex<RunView>,
     wake: Notify,
@@ -56,7 +58,7 @@ impl Journal {
             clock,
             run,
             pending: Mutex::new(Vec::new()),
-            order: tokio::sync::Mutex::new(file),
+            order: Mutex::new(file),
             view: Mutex::new(RunView::default()),
             wake: Notify::new(),
             followers: broadcast::channel(FOLLOWER_LAG).0,
@@ -74,9 +76,25 @@ impl Journal {
         &self.inner.clock
     }
 
-    /// The run as it stands now: the fold over all events stored by this journal.
+    /// The run as it stands now: the fold over everything this journal was told, stored or not yet.
     pub fn view(&self) -> RunView {
-        self.inner.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut view = self.inner.view().clone();
+        let (seq, run) = (0, self.inner.run);
+        for (at, event) in self.inner.pending().iter().cloned() {
+            view.apply(&Recorded { seq, at, run, event });
+        }
+        view
+    }
+
+    /// The same, after whatever is being stored right now.
+    pub async fn settled_view(&self) -> Result<RunView, StoreError> {
+        let journal = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let _order = journal.inner.order.lock().unwrap_or_else(PoisonError::into_inner);
+            journal.view()
+        })
+        .await
+        .map_err(|error| StoreError::Worker(error.to_string()))
     }
 
     /// Events from now on, in order, after they are stored.
@@ -90,25 +108,65 @@ impl Journal {
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>, &mut Vec<Event>) -> Sql<T> + Send + 'static,
     {
-        let mut file = self.inner.order.lock().await;
+        let inner = Arc::clone(&self.inner);
+        // Store, publish and fold belong together: a caller that stops waiting cannot part them.
+        tokio::task::spawn_blocking(move || inner.commit(work))
+            .await
+            .map_err(|error| StoreError::Worker(error.to_string()))?
+    }
+
+    /// Stores what was observed so far.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        if self.inner.pending().is_empty() {
+            return Ok(());
+        }
+        self.commit(|_, _| Ok(())).await
+    }
+
+    /// Stores observations soon after they come; run beside the work and dropped with it. Those
+    /// that come close together share one transaction, or that of the next fact.
+    pub async fn keep_writing(&self) -> Infallible {
+        loop {
+            self.inner.wake.notified().await;
+            tokio::time::sleep(GATHER).await;
+            if let Err(error) = self.flush().await {
+                tracing::error!(%error, "events could not be stored; they are kept and tried again");
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                self.inner.wake.notify_one();
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn pending(&self) -> MutexGuard<'_, Vec<(Timestamp, Event)>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn view(&self) -> MutexGuard<'_, RunView> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>, &mut Vec<Event>) -> Sql<T>,
+    ) -> Result<T, StoreError> {
+        let mut file = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        fault::point();
         let observed = std::mem::take(&mut *self.pending());
-        let (run, now) = (self.inner.run, self.inner.clock.now());
         let kept = observed.clone();
-        let stored = self
-            .inner
-            .store
-            .transact(move |transaction| {
-                let mut told = Vec::new();
-                let value = work(transaction, &mut told)?;
-                let told = told.into_iter().map(|event| (now, event));
-                let recorded = observed
-                    .into_iter()
-                    .chain(told)
-                    .map(|(at, event)| append(transaction, run, at, event))
-                    .collect::<Sql<Vec<_>>>()?;
-                Ok((value, recorded))
-            })
-            .await;
+        let (run, now) = (self.run, self.clock.now());
+        let stored = self.store.transact_here(|transaction| {
+            let mut told = Vec::new();
+            let value = work(transaction, &mut told)?;
+            let told = told.into_iter().map(|event| (now, event));
+            let recorded = observed
+                .into_iter()
+                .chain(told)
+                .map(|(at, event)| append(transaction, run, at, event))
+                .collect::<Sql<Vec<_>>>()?;
+            Ok((value, recorded))
+        });
         let (value, recorded) = match stored {
             Ok(stored) => stored,
             Err(error) => {
@@ -117,44 +175,21 @@ impl Journal {
                 return Err(error);
             }
         };
+        fault::point();
         publish(file.as_mut(), &recorded);
         for event in recorded {
-            self.inner.view.lock().unwrap_or_else(PoisonError::into_inner).apply(&event);
+            self.view().apply(&event);
             // Nobody following is no error.
-            drop(self.inner.followers.send(event));
+            drop(self.followers.send(event));
         }
         Ok(value)
-    }
-
-    /// Stores what was observed so far.
-    pub async fn flush(&self) -> Result<(), StoreError> {
-        if self.pending().is_empty() {
-            return Ok(());
-        }
-        self.commit(|_, _| Ok(())).await
-    }
-
-    /// Stores observations as they come; run beside the work and dropped with it.
-    pub async fn keep_writing(&self) -> Infallible {
-        loop {
-            self.inner.wake.notified().await;
-            if let Err(error) = self.flush().await {
-                tracing::error!(%error, "events could not be stored; they are kept and tried again");
-                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-                self.inner.wake.notify_one();
-            }
-        }
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Vec<(Timestamp, Event)>> {
-        self.inner.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sink for Journal {
     fn emit(&self, event: Event) {
         let now = self.inner.clock.now();
-        self.pending().push((now, event));
+        self.inner.pending().push((now, event));
         self.inner.wake.notify_one();
     }
 }

@@ -7,7 +7,10 @@ use rusqlite::Connection;
 use super::{StoreError, explain};
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_initial.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/0001_initial.sql"),
+    include_str!("../../migrations/0002_attempts_and_facts.sql"),
+];
 
 /// The schema this binary works with.
 #[expect(clippy::cast_possible_truncation, reason = "a handful of migrations")]

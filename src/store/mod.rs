@@ -7,6 +7,7 @@
 mod budget;
 mod claims;
 mod dry;
+pub mod fault;
 mod items;
 mod journal;
 mod ledger;
@@ -15,6 +16,7 @@ mod memory;
 mod migrate;
 mod ndjson;
 mod periods;
+mod place;
 mod provider;
 mod results;
 mod rows;
@@ -34,7 +36,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use dry::scratch_copy;
-pub use items::{KnownItem, PageRecord, Phase, Planned};
+pub use items::{FirstRunFact, KnownItem, PageRecord, Phase, Planned, Write};
 pub use journal::{Journal, run_folder};
 pub use lock::{Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
@@ -95,6 +97,40 @@ pub enum StoreError {
         /// Which database.
         path: PathBuf,
     },
+    /// Somebody else writes, for longer than we wait.
+    #[error(
+        "the state in {path} is busy: another process has been writing to it for over 10 s. Nothing \
+         already stored is lost; end whoever holds it (`fuser {path}` names it) and run again"
+    )]
+    Busy {
+        /// Which database.
+        path: PathBuf,
+    },
+    /// The disk or the file system refuses.
+    #[error(
+        "the state in {path} cannot be read or written: {detail}. Nothing already stored is lost; \
+         check the disk (`dmesg`, quota, permissions) and run again"
+    )]
+    Disk {
+        /// Which database.
+        path: PathBuf,
+        /// SQLite's word.
+        detail: String,
+    },
+    /// On a file system that several machines may share.
+    #[error(
+        "the state folder {path} is on a network file system ({kind}), where locks between machines \
+         do not hold. Choose a folder on a local disk, with --state-dir or [state] dir"
+    )]
+    NetworkFolder {
+        /// Which.
+        path: PathBuf,
+        /// Which kind.
+        kind: &'static str,
+    },
+    /// The session ledger, told by whoever used it.
+    #[error("{0}")]
+    Ledger(String),
     /// Anything else SQLite says.
     #[error("the state in {path} failed: {source}")]
     Sqlite {
@@ -131,7 +167,9 @@ impl Store {
     /// Opens the state in `folder`, creating and migrating it as needed.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         create_private_folder(folder)?;
+        place::refuse_network(folder)?;
         let database = folder.join(DATABASE);
+        place::refuse_emptied(folder, &database)?;
         create_private_file(&database)?;
         let mut connection = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         migrate(&mut connection, &database)?;
@@ -160,20 +198,20 @@ impl Store {
         &self.inner.folder
     }
 
-    /// One transaction: all of it happens, or nothing.
-    pub(crate) async fn transact<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Transaction<'_>) -> Sql<T> + Send + 'static,
-    {
-        self.blocking(move |connection| {
+    /// One transaction on this thread: all of it happens, or nothing.
+    pub(crate) fn transact_here<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Sql<T>,
+    ) -> Result<T, StoreError> {
+        let mut connection = self.inner.connection();
+        let transact = || {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
-        })
-        .await
+        };
+        transact().map_err(|error| explain(&self.inner.database, error))
     }
 
     /// Reads without writing.
@@ -257,6 +295,8 @@ fn explain(database: &Path, error: rusqlite::Error) -> StoreError {
             StoreError::Corrupt { path, detail: error.to_string() }
         }
         Some(ErrorCode::DiskFull) => StoreError::Full { path },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
+        Some(ErrorCode::SystemIoFailure) => StoreError::Disk { path, detail: error.to_string() },
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             StoreError::Folder {
                 path,

@@ -1,11 +1,14 @@
 //! The provider's own limits: no session starts before the stated reset.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension, params};
 
 use super::rows::Ms;
 use super::{Journal, Store, StoreError};
 use crate::event::Event;
+
+/// The longest limits are weekly; a later time was written by a clock that was wrong.
+const LONGEST_SUSPENSION: SignedDuration = SignedDuration::from_hours(24 * 8);
 
 impl Journal {
     /// Remembers that the provider called `name` refuses work until `until`.
@@ -15,11 +18,13 @@ impl Journal {
         until: Timestamp,
         reason: String,
     ) -> Result<(), StoreError> {
+        let furthest = self.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or(until);
         self.commit(move |transaction, told| {
             transaction.execute(
                 "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (name) DO UPDATE SET until = max(until, ?2), reason = ?3",
-                params![name, Ms(until), reason],
+                 ON CONFLICT (name) DO UPDATE SET until = ?2, reason = ?3
+                 WHERE until < ?2 OR until > ?4",
+                params![name, Ms(until), reason, Ms(furthest)],
             )?;
             told.push(Event::ProviderSuspended { until, reason });
             Ok(())
@@ -35,11 +40,13 @@ impl Store {
         name: &'static str,
         now: Timestamp,
     ) -> Result<Option<(Timestamp, String)>, StoreError> {
+        let furthest = now.saturating_add(LONGEST_SUSPENSION).unwrap_or(now);
         self.read(move |connection| {
             connection
                 .query_row(
-                    "SELECT until, reason FROM provider WHERE name = ?1 AND until > ?2",
-                    params![name, Ms(now)],
+                    "SELECT until, reason FROM provider
+                     WHERE name = ?1 AND until > ?2 AND until <= ?3",
+                    params![name, Ms(now), Ms(furthest)],
                     |row| Ok((row.get::<_, Ms>(0)?.0, row.get(1)?)),
                 )
                 .optional()

@@ -5,9 +5,10 @@
 //! applies what was paid for.
 
 use jiff::Timestamp;
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde_json::Value;
 
+use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json, to_word};
 use super::{Journal, Sql, Store, StoreError, budget};
 use crate::event::{Event, Reason};
@@ -39,6 +40,8 @@ pub enum DeepResult {
     GiveUp(Outcome),
     /// Ended for a reason that is not the item's: back in line, the attempt does not count.
     NotItsFault(Outcome, Reason),
+    /// The item went away meanwhile: nothing is left to do, the attempt does not count.
+    Gone(Outcome),
 }
 
 /// A session that ended before its result became part of the state.
@@ -94,6 +97,36 @@ impl Journal {
         .await
     }
 
+    /// A triage session failed with these items in it. They stay in line; those for whom it was the
+    /// `most`-th time in a row are returned, and need another way.
+    pub async fn triage_failed(
+        &self,
+        session: SessionId,
+        items: Vec<(ItemKey, String)>,
+        most: u32,
+    ) -> Result<Vec<ItemKey>, StoreError> {
+        let now = self.clock().now();
+        self.commit(move |transaction, _| {
+            let mut out = Vec::new();
+            for (key, fingerprint) in items {
+                let failures: Option<u32> = transaction
+                    .prepare_cached(
+                        "UPDATE heartbeat_state SET triage_failures = triage_failures + 1
+                         WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending'
+                         RETURNING triage_failures",
+                    )?
+                    .query_row(params![key, fingerprint], |row| row.get(0))
+                    .optional()?;
+                if failures.is_some_and(|failures| failures >= most) {
+                    out.push(key);
+                }
+            }
+            mark_applied(transaction, session, Ms(now))?;
+            Ok(out)
+        })
+        .await
+    }
+
     /// Stores what a deep session left: finding or failure, the item's state, the attempt's end.
     pub async fn apply_deep(
         &self,
@@ -124,10 +157,20 @@ impl Journal {
                     told.push(give_back(transaction, &subject, *reason)?);
                     outcome
                 }
+                DeepResult::Gone(outcome) => {
+                    give_back(transaction, &subject, Reason::OutOfQuery)?;
+                    vanish_item(transaction, &key, Reason::OutOfQuery, now, told)?;
+                    outcome
+                }
             };
+            let outcome = to_json(outcome)?;
             transaction.execute(
                 "UPDATE attempts SET ended_at = ?2, outcome = ?3 WHERE session = ?1",
-                params![session, Ms(now), to_json(outcome)?],
+                params![session, Ms(now), outcome],
+            )?;
+            transaction.execute(
+                "UPDATE sessions SET outcome = ?2 WHERE session = ?1 AND outcome IS NULL",
+                params![session, outcome],
             )?;
             mark_applied(transaction, session, Ms(now))
         })
@@ -137,9 +180,15 @@ impl Journal {
     /// Claims whose session never got a row: nothing was started, so everything is given back.
     /// Only for whoever holds the run lock.
     pub async fn release_unregistered(&self) -> Result<usize, StoreError> {
+        let lost = self.store().read(|connection| {
+            connection.query_row(&format!("SELECT count(*) FROM ({LOST})"), [], |row| row.get(0))
+        });
+        let lost: u32 = lost.await?;
+        if lost == 0 {
+            return Ok(0);
+        }
         self.commit(|transaction, _| {
-            let lost = "SELECT session FROM sessions WHERE ended_at IS NULL
-                        AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
+            let lost = LOST;
             transaction.execute(
                 &format!(
                     "UPDATE heartbeat_state
@@ -158,6 +207,10 @@ impl Journal {
         .await
     }
 }
+
+/// Sessions that were claimed and never got a row.
+const LOST: &str = "SELECT session FROM sessions WHERE applied = 0 AND ended_at IS NULL
+                    AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
 
 struct Subject<'a> {
     session: SessionId,
@@ -196,7 +249,8 @@ fn apply_verdict(
             "UPDATE heartbeat_state SET verdict = ?3, phase = ?4, reason = ?5,
                  processed_fingerprint = CASE ?4 WHEN 'done' THEN ?2 ELSE processed_fingerprint END,
                  last_processed = CASE ?4 WHEN 'done' THEN ?6 ELSE last_processed END,
-                 deferrals = CASE ?4 WHEN 'pending' THEN deferrals ELSE 0 END
+                 deferrals = CASE ?4 WHEN 'pending' THEN deferrals ELSE 0 END,
+                 triage_failures = 0
              WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending'",
         )?
         .execute(params![
@@ -225,9 +279,19 @@ fn apply_verdict(
     Ok(())
 }
 
-/// A session that never got a row has no end yet: it cost nothing, and ends here.
+/// A session that never got a row has no end yet: it cost nothing, and ends here. One whose row is
+/// still open cannot be killed: what it may cost stays taken.
 fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> Sql<()> {
-    budget::release(transaction, session)?;
+    let open: bool = transaction.query_row(
+        "SELECT EXISTS (SELECT 1 FROM heartbeat_active_sessions WHERE session = ?1)",
+        [session],
+        |row| row.get(0),
+    )?;
+    if open {
+        budget::settle_at_worst(transaction, session)?;
+    } else {
+        budget::release(transaction, session)?;
+    }
     transaction
         .execute(
             "UPDATE sessions SET applied = 1, ended_at = coalesce(ended_at, ?2) WHERE session = ?1",
@@ -252,7 +316,8 @@ fn finish(transaction: &Transaction<'_>, subject: &Subject<'_>, finding: &Findin
     transaction.execute(
         "UPDATE heartbeat_state
          SET phase = CASE WHEN fingerprint = ?2 THEN 'done' ELSE 'pending' END,
-             reason = 'same_fingerprint', processed_fingerprint = ?2, last_processed = ?3,
+             reason = CASE WHEN fingerprint = ?2 THEN 'same_fingerprint' ELSE 'content_changed' END,
+             processed_fingerprint = ?2, last_processed = ?3,
              next_attempt = NULL, deferrals = 0
          WHERE key = ?1",
         params![subject.key, subject.fingerprint, Ms(subject.now)],
@@ -288,13 +353,10 @@ fn give_back(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reaso
     transaction.execute(
         "UPDATE heartbeat_state
          SET phase = 'pending', reason = ?2, attempts = max(attempts - 1, 0), deferrals = deferrals + 1
-         WHERE key = ?1",
+         WHERE key = ?1 AND phase = 'claimed'",
         params![subject.key, to_word(&reason)?],
     )?;
-    // Its money was settled when its row was closed; only the attempt is taken back.
-    transaction.execute(
-        "DELETE FROM attempts WHERE session = ?1 AND ended_at IS NULL",
-        [subject.session],
-    )?;
+    // Its money was settled when its row was closed; only the attempt does not count.
+    transaction.execute("UPDATE attempts SET counted = 0 WHERE session = ?1", [subject.session])?;
     Ok(Event::ItemDeferred { item: subject.key.clone(), reason })
 }

@@ -46,6 +46,8 @@ fn planned(id: i64, fingerprint: &str, decision: Decision) -> Planned {
         fingerprint: fingerprint.into(),
         decision,
         reason: Reason::FirstSeen,
+        attempts: 0,
+        write: Write::Row,
     }
 }
 
@@ -89,6 +91,7 @@ fn claim(state: &State, id: i64, caps: BudgetCaps) -> Claim {
         subject: vec![(key(id), "f1".into())],
         worst_case: Usd::from_dollars(0.5),
         caps,
+        max_attempts: 3,
     }
 }
 

@@ -1,0 +1,90 @@
+//! The world moves while a run works: items that went away are not analysed any more.
+//!
+//! Before a session starts and at intervals while sessions live, the source is asked how the items
+//! stand. A session whose item is gone or terminal is ended. One whose item was only edited
+//! finishes: its finding is stored for the text it read, and the new text is work for the next run.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{Run, RunError, Work};
+use crate::event::Reason;
+use crate::model::ItemId;
+use crate::session::{StopHandle, StopReason};
+
+/// How often the items of live sessions are looked at.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// Sessions that are alive, by their item.
+pub(super) type Live = HashMap<ItemId, StopHandle>;
+
+/// What became of an item since it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Since {
+    /// Nothing that matters, or it cannot be told.
+    Same,
+    /// Edited.
+    Changed,
+    /// Terminal, deleted, or not to be seen any more.
+    Gone,
+}
+
+impl Run {
+    /// Looks at these items; a source that does not answer now is no reason to stop.
+    pub(super) async fn look_at(&self, items: Vec<(ItemId, i64)>) -> HashMap<ItemId, Since> {
+        let ids = items.iter().map(|(id, _)| *id).collect();
+        let current = match self.edges.source.current(ids).await {
+            Ok(Some(current)) => current,
+            Ok(None) => return HashMap::new(),
+            Err(error) => {
+                tracing::debug!(%error, "items could not be looked at");
+                return HashMap::new();
+            }
+        };
+        let since = |(id, rev): (ItemId, i64)| {
+            let since = match current.iter().find(|current| current.id == id) {
+                None => Since::Gone,
+                Some(current) if self.is_terminal(&current.state) => Since::Gone,
+                Some(current) if current.rev != rev => Since::Changed,
+                Some(_) => Since::Same,
+            };
+            (id, since)
+        };
+        items.into_iter().map(since).collect()
+    }
+
+    /// May this item still be analysed? If not, its state says why.
+    pub(super) async fn is_still_wanted(&self, work: &Work) -> Result<bool, RunError> {
+        let item = &work.item.item;
+        let since = self.look_at(vec![(item.id, item.rev)]).await;
+        match since.get(&item.id).copied().unwrap_or(Since::Same) {
+            Since::Same => Ok(true),
+            // Once: an item that is edited without end has its turn all the same.
+            Since::Changed if work.deferrals > 0 => Ok(true),
+            Since::Changed => {
+                self.journal.defer(vec![item.key.clone()], Reason::ContentChanged).await?;
+                Ok(false)
+            }
+            Since::Gone => {
+                self.journal.vanish(item.key.clone(), Reason::OutOfQuery).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Ends the sessions whose items went away.
+    pub(super) async fn end_unwanted(&self, live: &Live) {
+        let items: Vec<_> = live.keys().map(|id| (*id, 0)).collect();
+        if items.is_empty() {
+            return;
+        }
+        for (id, since) in self.look_at(items).await {
+            if since == Since::Gone
+                && let Some(handle) = live.get(&id)
+            {
+                tracing::info!(item = %id.0, "the item went away; its session is ended");
+                handle.stop(StopReason::ItemGone);
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Is the place fit to hold a state?
+
+use std::fs;
+use std::path::Path;
+
+use nix::sys::statfs::statfs;
+
+use super::StoreError;
+
+/// File systems that several machines may share, by the number the kernel gives them. Locks do not
+/// hold there between machines, and a write-ahead log needs memory that is shared.
+const NETWORK: [(i64, &str); 10] = [
+    (0x6969, "NFS"),
+    (0xFF53_4D42, "CIFS"),
+    (0xFE53_4D42, "SMB2"),
+    (0x517B, "SMB"),
+    (0x0102_1997, "9P"),
+    (0x00C3_6400, "Ceph"),
+    (0x5346_414F, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x0BD0_0BD0, "Lustre"),
+    (0x0116_1970, "GFS2"),
+];
+
+/// Refuses a folder on a network file system; one whose kind cannot be told is accepted.
+pub(super) fn refuse_network(folder: &Path) -> Result<(), StoreError> {
+    let Ok(found) = statfs(folder) else { return Ok(()) };
+    match network_kind(kind_number(&found)) {
+        Some(kind) => Err(StoreError::NetworkFolder { path: folder.into(), kind }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn kind_number(found: &nix::sys::statfs::Statfs) -> i64 {
+    // The kernel's number is 32 bits wide, whatever the C library makes of it.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
+    let number = found.filesystem_type().0 as u32;
+    i64::from(number)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kind_number(_: &nix::sys::statfs::Statfs) -> i64 {
+    0
+}
+
+fn network_kind(number: i64) -> Option<&'static str> {
+    NETWORK.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
+}
+
+/// A database of no bytes beside the traces of earlier runs lost its content: SQLite would take it
+/// for a new one and begin anew without a word.
+pub(super) fn refuse_emptied(folder: &Path, database: &Path) -> Result<(), StoreError> {
+    let emptied = fs::metadata(database).is_ok_and(|data| data.len() == 0);
+    let log = fs::metadata(database.with_extension("db-wal")).is_ok_and(|data| data.len() > 0);
+    let ran = fs::read_dir(folder.join("runs")).is_ok_and(|mut runs| runs.next().is_some());
+    if emptied && ran && !log {
+        return Err(StoreError::Corrupt {
+            path: database.into(),
+            detail: "the file is empty, although runs were made here".into(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_file_systems_are_known_by_their_number() {
+        assert_eq!(network_kind(0x6969), Some("NFS"));
+        assert_eq!(network_kind(0xFF53_4D42), Some("CIFS"));
+        assert_eq!(network_kind(0xEF53), None, "ext4");
+        assert_eq!(network_kind(0x0102_1994), None, "tmpfs");
+    }
+
+    #[test]
+    fn an_emptied_database_is_not_taken_for_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("heartbeat.db");
+        refuse_emptied(folder.path(), &database).unwrap();
+        fs::write(&database, "").unwrap();
+        refuse_emptied(folder.path(), &database).unwrap();
+        fs::create_dir_all(folder.path().join("runs/1")).unwrap();
+        let error = refuse_emptied(folder.path(), &database).unwrap_err();
+        assert!(error.to_string().contains("is damaged (the file is empty"), "{error}");
+    }
+}
