@@ -398,6 +398,7 @@ async fn run_once(
         ended = run.perform().instrument(once::run_span(id)) => ended?,
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
+    once::tidy(setting, run.journal.store()).await;
     drop(run);
     watchers.finish().await;
     Ok(ended)

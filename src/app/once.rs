@@ -33,6 +33,7 @@ pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, Co
     };
     watchers.finish().await;
     drop(lock);
+    tidy(setting, &store).await;
     let report = report(&store, &journal, id, ended, signals.stopped_by()).await?;
     // The run is over and stored; a chat that does not answer is only waited for so long.
     let after = aftermath::after_run(setting, &store, id);
@@ -56,6 +57,14 @@ pub async fn rehearse(setting: &Setting) -> Result<Rehearsal, CommandError> {
     let id = RunId(uuid::Uuid::now_v7());
     let run = setting.run(Trigger::Manual, journal, id, StopHandle::new())?;
     Ok(run.rehearse().await?)
+}
+
+/// Old events and logs go when a run is over; what cannot go now goes next time.
+pub(super) async fn tidy(setting: &Setting, store: &Store) {
+    match store.prune(setting.clock.now(), setting.config.state.keep_events).await {
+        Ok(pruned) => tracing::debug!(?pruned, "old events and logs were removed"),
+        Err(error) => tracing::warn!(%error, "old events and logs stay"),
+    }
 }
 
 /// The right to run on this state, or who has it.

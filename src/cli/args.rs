@@ -158,6 +158,9 @@ pub enum Command {
     /// The service for systemd or launchd
     #[command(subcommand)]
     Service(super::service::ServiceCommand),
+    /// Move a state to another machine
+    #[command(subcommand)]
+    State(super::state::StateCommand),
     /// When the next runs are due
     Schedule {
         /// How many

@@ -15,6 +15,7 @@ mod operate;
 pub mod report;
 pub mod service;
 mod show;
+mod state;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -295,6 +296,12 @@ impl Context {
             Command::Service(command) => self.service(&command),
             Command::Completions(args) => done(write_out(&completions::completions(args))),
             Command::Man(args) => done(write_out(&completions::man(&args)?)),
+            Command::State(command) => self.on_runtime(async {
+                let config = self.load()?.config;
+                let folder = app::state_folder(&config, &self.environment)?;
+                write_out(&state::run(&command, &folder, &self.clock).await?)?;
+                Ok(Code::Done)
+            }),
             Command::Simulate(Simulate::Ado(args)) => self.on_runtime(self.simulate_ado(args)),
             Command::Simulate(Simulate::Agent(args)) => Ok(simulate_agent(&args)),
         }

@@ -15,8 +15,8 @@ use crate::model::{ItemId, ItemKey};
 use crate::report::lines::{clip, line, seconds, short_key, word};
 use crate::session::containment::detect;
 use crate::store::{
-    ActiveSession, FindingRow, Holder, HolderHealth, ItemRow, Journal, Phase, RunLock, RunRow,
-    SessionRow, Spending, Store,
+    ActiveSession, AttemptRow, FindingRow, Holder, HolderHealth, ItemRow, Journal, Phase, RunLock,
+    RunRow, SessionRow, Spending, Store,
 };
 
 /// Everything `heartbeat status` knows.
@@ -219,6 +219,8 @@ pub struct Story {
     pub item: ItemRow,
     /// What was found, newest first.
     pub findings: Vec<FindingRow>,
+    /// Every try at it, oldest first.
+    pub attempts: Vec<AttemptRow>,
     /// Its sessions, oldest first.
     pub sessions: Vec<SessionRow>,
     /// Everything that happened to it.
@@ -237,9 +239,21 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
     Ok(Story {
         item: row,
         findings: store.findings_of(key.clone()).await?,
+        attempts: store.attempts_of(key.clone()).await?,
         sessions: store.sessions_of(key.clone()).await?,
         events: store.events_of(key).await?,
     })
+}
+
+fn render_attempts(attempts: &[AttemptRow]) -> String {
+    let one = |attempt: &AttemptRow| {
+        let outcome =
+            attempt.outcome.as_ref().map_or_else(|| "going on".into(), ToString::to_string);
+        let cost = attempt.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
+        let counted = if attempt.counted { "" } else { ", does not count" };
+        format!("\nattempt {} at {}: {outcome}{cost}{counted}", attempt.attempt, attempt.claimed_at)
+    };
+    attempts.iter().map(one).collect()
 }
 
 /// `123`, `#123` or `ado/123`.
@@ -275,6 +289,7 @@ pub fn render_story(story: &Story) -> String {
             verdict.reason
         );
     }
+    text.push_str(&render_attempts(&story.attempts));
     text.push_str("\n\nStory\n");
     let mut view = RunView::default();
     for recorded in &story.events {

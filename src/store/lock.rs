@@ -37,6 +37,9 @@ pub struct Holder {
     pub since: Timestamp,
     /// When its event loop last turned.
     pub heartbeat: Timestamp,
+    /// The machine it runs on.
+    #[serde(default)]
+    pub host: String,
 }
 
 /// Is the holder at work?
@@ -50,6 +53,12 @@ pub enum HolderHealth {
 }
 
 impl Holder {
+    /// Does it run on another machine, as far as its heartbeat tells?
+    fn is_elsewhere(&self, own_host: &str, now: Timestamp) -> bool {
+        let other = !self.host.is_empty() && !own_host.is_empty() && self.host != own_host;
+        other && now.duration_since(self.heartbeat).abs() <= STALE_AFTER
+    }
+
     /// Judged by the age of its heartbeat. A clock that was set back shows as fresh.
     pub fn health(&self, now: Timestamp) -> HolderHealth {
         if now.duration_since(self.heartbeat) > STALE_AFTER {
@@ -86,6 +95,16 @@ fn describe(holder: Option<&Holder>, now: Timestamp) -> String {
         return "another run on this state is just starting or ending; try again".into();
     };
     let pid = holder.process.pid;
+    if holder.is_elsewhere(&own_host(), now) {
+        return format!(
+            "another run on this state is going on on another machine: {} (process {pid}, {}), with \
+             a heartbeat at {}. Two machines cannot share a state folder: give each its own with \
+             --state-dir. If that machine is gone, run again in two minutes",
+            holder.host,
+            holder.purpose,
+            holder.heartbeat.strftime("%F %T UTC"),
+        );
+    }
     let since = holder.since.strftime("%F %T UTC");
     let seconds = |t: Timestamp| now.duration_since(t).as_secs();
     match holder.health(now) {
@@ -140,8 +159,14 @@ impl RunLock {
             }
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
-        let now = clock.now();
-        let holder = Holder { process, purpose: purpose.into(), since: now, heartbeat: now };
+        let (now, host) = (clock.now(), own_host());
+        // The kernel's lock may not reach another machine; a fresh heartbeat from there does.
+        if let Some(holder) =
+            read_holder(&mut file).filter(|holder| holder.is_elsewhere(&host, now))
+        {
+            return Err(LockError::Held { holder: Some(Box::new(holder)), now });
+        }
+        let holder = Holder { process, purpose: purpose.into(), since: now, heartbeat: now, host };
         let mut lock = Self { file, path: path.clone(), holder };
         lock.write().map_err(io)?;
         Ok(lock)
@@ -184,6 +209,20 @@ impl RunLock {
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(text.as_bytes())
     }
+}
+
+impl Drop for RunLock {
+    /// Nobody holds it now; a crash leaves its words, and the kernel frees the lock.
+    fn drop(&mut self) {
+        if let Err(error) = self.file.set_len(0) {
+            tracing::debug!(%error, "the lock keeps the words of its last holder");
+        }
+    }
+}
+
+/// The name of this machine; empty where it cannot be told.
+fn own_host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 impl fmt::Display for RunLock {
@@ -247,6 +286,28 @@ mod tests {
             assert_eq!(holder.heartbeat, clock.now());
             assert_eq!(holder.health(clock.now()), HolderHealth::Alive);
         }
+    }
+
+    #[test]
+    fn a_fresh_heartbeat_from_another_machine_is_believed_and_a_stale_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = clock();
+        let elsewhere = Holder {
+            process: process(),
+            purpose: "schedule".into(),
+            since: clock.now(),
+            heartbeat: clock.now(),
+            host: "build-7".into(),
+        };
+        // A machine whose lock does not reach us.
+        std::fs::write(folder.path().join(LOCK), serde_json::to_string(&elsewhere).unwrap())
+            .unwrap();
+        let error = RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap_err();
+        assert!(error.to_string().contains("on another machine: build-7"), "{error}");
+        clock.advance_ms(121_000);
+        drop(RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap());
+        let left = std::fs::read_to_string(folder.path().join(LOCK)).unwrap();
+        assert_eq!(left, "", "a lock that was given back names nobody");
     }
 
     #[test]

@@ -62,3 +62,51 @@ fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rus
     }
     transaction.commit()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ItemId, ItemKey};
+    use crate::store::{DATABASE, FirstRunFact, Phase, Store};
+
+    /// Sample data of each version, put in as soon as its schema is there.
+    const SAMPLES: [&str; MIGRATIONS.len()] = [
+        include_str!("../../tests/data/migrations/0001_sample.sql"),
+        include_str!("../../tests/data/migrations/0002_sample.sql"),
+    ];
+
+    #[tokio::test]
+    async fn data_of_every_version_goes_through_every_later_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = Connection::open(folder.path().join(DATABASE)).unwrap();
+        for ((version, sql), sample) in (1..).zip(MIGRATIONS).zip(SAMPLES) {
+            apply(&mut connection, version, sql).unwrap();
+            apply(&mut connection, version, sql).unwrap();
+            connection.execute_batch(sample).unwrap();
+        }
+        drop(connection);
+        let store = Store::open(folder.path()).unwrap();
+        let key = |id| ItemKey::new("ado", ItemId(id));
+        let item = store.item(key(2)).await.unwrap().unwrap();
+        assert_eq!((item.phase, item.deferrals), (Phase::Pending, 2));
+        assert!(item.verdict.is_some());
+        assert_eq!(store.findings_of(key(1)).await.unwrap().len(), 1);
+        assert_eq!(store.first_run().await.unwrap(), Some(FirstRunFact::Over));
+        let counted: Vec<bool> = store
+            .attempts_of(key(1))
+            .await
+            .unwrap()
+            .into_iter()
+            .chain(store.attempts_of(key(3)).await.unwrap())
+            .map(|attempt| attempt.counted)
+            .collect();
+        assert_eq!(counted, [true, false]);
+    }
+
+    #[tokio::test]
+    async fn an_empty_state_has_its_first_run_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.first_run().await.unwrap(), None);
+    }
+}

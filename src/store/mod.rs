@@ -4,6 +4,7 @@
 //! disk, and paused-clock tests stay true. Every fact is one transaction, and the events that tell
 //! it are written in the same one (see [`Journal`]).
 
+mod attempts;
 mod budget;
 mod claims;
 mod dry;
@@ -19,9 +20,11 @@ mod periods;
 mod place;
 mod provider;
 mod results;
+mod retention;
 mod rows;
 mod runs;
 mod totals;
+mod transfer;
 mod views;
 
 use std::fs;
@@ -33,6 +36,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+pub use attempts::AttemptRow;
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use dry::scratch_copy;
@@ -42,8 +46,10 @@ pub use lock::{Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use ndjson::catch_up;
 pub use results::{DeepResult, TriageResult, UnappliedSession};
+pub use retention::Pruned;
 pub use runs::{RunRow, TickRow};
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
+pub use transfer::TransferError;
 pub use views::{ActiveSession, FindingRow, ItemRow, SessionRow};
 
 /// Name of the database in the state folder.
@@ -212,6 +218,14 @@ impl Store {
             Ok(value)
         };
         transact().map_err(|error| explain(&self.inner.database, error))
+    }
+
+    /// Reads on this thread.
+    pub(crate) fn read_here<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Sql<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.inner.connection()).map_err(|error| explain(&self.inner.database, error))
     }
 
     /// Reads without writing.

@@ -119,9 +119,12 @@ impl Store {
 
     /// Shows that the state can be written right now, without writing anything.
     pub async fn prove_alive(&self) -> Result<(), StoreError> {
-        self.transact(|transaction| {
-            transaction.query_row("SELECT 1", [], |_| Ok(())).optional().map(drop)
-        })
-        .await
+        let store = self.clone();
+        let proof = move || {
+            store.transact_here(|transaction| {
+                transaction.query_row("SELECT 1", [], |_| Ok(())).optional().map(drop)
+            })
+        };
+        tokio::task::spawn_blocking(proof).await.map_err(|e| StoreError::Worker(e.to_string()))?
     }
 }

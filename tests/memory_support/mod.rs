@@ -58,9 +58,19 @@ pub struct Outside {
     pub started: Vec<(Stage, i64, u32, Outcome)>,
     /// Most rows ever open at once.
     pub most_live: u32,
+    /// Seconds since the tracker's own clock began: nobody sets that one back.
+    pub seconds: i64,
     pub crash: Option<tokio::sync::watch::Sender<bool>>,
     /// What happens to the item of the next deep session while it runs.
     pub closes_meanwhile: bool,
+}
+
+impl Outside {
+    fn tick(&mut self) -> Timestamp {
+        self.seconds += 1;
+        let begin: Timestamp = "2026-11-16T07:00:00Z".parse().unwrap();
+        begin + SignedDuration::from_secs(self.seconds)
+    }
 }
 
 #[derive(Clone)]
@@ -90,20 +100,19 @@ impl World {
     }
 
     pub fn add(&self, id: i64, version: u32, priority: i64) {
-        let tracked =
-            Tracked { version, rev: 1, open: true, priority, changed_at: self.clock.now() };
-        self.outside.lock().unwrap().items.insert(id, tracked);
-        self.clock.advance_ms(1000);
+        let mut outside = self.outside.lock().unwrap();
+        let changed_at = outside.tick();
+        outside.items.insert(id, Tracked { version, rev: 1, open: true, priority, changed_at });
     }
 
     pub fn edit(&self, id: i64, change: impl FnOnce(&mut Tracked)) {
         let mut outside = self.outside.lock().unwrap();
+        let changed_at = outside.tick();
         if let Some(item) = outside.items.get_mut(&id) {
             change(item);
             item.rev += 1;
-            item.changed_at = self.clock.now();
+            item.changed_at = changed_at;
         }
-        self.clock.advance_ms(1000);
     }
 
     /// One run, until it ends or the world crashes; none: it crashed.

@@ -1,0 +1,109 @@
+//! What is kept how long: findings, attempts and items for ever; events and the files of runs by
+//! age and number. Between runs, in small transactions, and never with `VACUUM`: freed pages are
+//! used again.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::journal::run_folder;
+use super::rows::Ms;
+use super::{Sql, Store, StoreError};
+use crate::model::RunId;
+
+/// Of these newest runs everything is kept, whatever the clock says: one that jumped a year ahead
+/// must not empty the history.
+const NEWEST_RUNS: u32 = 50;
+/// More events than this are never kept.
+const MOST_EVENTS: i64 = 500_000;
+/// Rows of one transaction, so that nobody waits long for the next.
+const BATCH: u32 = 2_000;
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Events.
+    pub events: u64,
+    /// Outputs of sessions that are part of findings by now.
+    pub outputs: u64,
+    /// Folders of runs.
+    pub folders: u64,
+}
+
+impl Store {
+    /// Removes what is older than `keep`, and what is too much. For whoever holds the run lock,
+    /// after the run.
+    pub async fn prune(&self, now: Timestamp, keep: Duration) -> Result<Pruned, StoreError> {
+        let keep = SignedDuration::try_from(keep).unwrap_or(SignedDuration::MAX);
+        let Ok(before) = now.checked_sub(keep) else { return Ok(Pruned::default()) };
+        let store = self.clone();
+        let pruned = tokio::task::spawn_blocking(move || store.prune_here(before));
+        pruned.await.map_err(|error| StoreError::Worker(error.to_string()))?
+    }
+
+    fn prune_here(&self, before: Timestamp) -> Result<Pruned, StoreError> {
+        let mut pruned = Pruned::default();
+        let bound = self.read_here(|connection| last_to_remove(connection, before))?;
+        if let Some(bound) = bound {
+            loop {
+                let removed = self.transact_here(|transaction| {
+                    transaction.execute(
+                        "DELETE FROM events WHERE seq IN
+                             (SELECT seq FROM events WHERE seq <= ?1 ORDER BY seq LIMIT ?2)",
+                        params![bound, BATCH],
+                    )
+                })?;
+                pruned.events += removed as u64;
+                if removed == 0 {
+                    break;
+                }
+            }
+        }
+        let old = self.read_here(|connection| old_runs(connection, before))?;
+        for run in &old {
+            let folder = run_folder(self.folder(), *run);
+            pruned.folders += u64::from(std::fs::remove_dir_all(folder).is_ok());
+        }
+        if old.is_empty() {
+            return Ok(pruned);
+        }
+        let outputs = self.transact_here(|transaction| {
+            transaction.execute(
+                "UPDATE sessions SET output = NULL
+                 WHERE applied = 1 AND output IS NOT NULL AND ended_at < ?1",
+                [Ms(before)],
+            )
+        })?;
+        Ok(Pruned { outputs: outputs as u64, ..pruned })
+    }
+}
+
+/// The newest event that may go; none: nothing may.
+fn last_to_remove(connection: &Connection, before: Timestamp) -> Sql<Option<i64>> {
+    let newest: Option<i64> =
+        connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
+    let Some(newest) = newest else { return Ok(None) };
+    // The log is in order, so the first event that stays ends the search.
+    let first_young: Option<i64> = connection.query_row(
+        "SELECT min(seq) FROM events WHERE at >= ?1 OR run IN
+             (SELECT run FROM runs ORDER BY started_at DESC LIMIT ?2)",
+        params![Ms(before), NEWEST_RUNS],
+        |row| row.get(0),
+    )?;
+    let by_age = first_young.unwrap_or(newest + 1) - 1;
+    let last = by_age.max(newest - MOST_EVENTS);
+    let oldest: Option<i64> =
+        connection.query_row("SELECT min(seq) FROM events", [], |row| row.get(0))?;
+    Ok(Some(last).filter(|last| oldest.is_some_and(|oldest| oldest <= *last)))
+}
+
+fn old_runs(connection: &Connection, before: Timestamp) -> Sql<Vec<RunId>> {
+    connection
+        .prepare(
+            "SELECT run FROM (SELECT run, started_at FROM runs ORDER BY started_at DESC
+             LIMIT -1 OFFSET ?2) WHERE started_at < ?1",
+        )?
+        .query_map(params![Ms(before), NEWEST_RUNS], |row| row.get(0))?
+        .collect()
+}
