@@ -34,21 +34,23 @@ pub fn run(board: &Board, query: &Query, scope: Scope) -> Result<Vec<i64>, Refus
         Some(condition) => Some(prepare(board, condition, scope)?),
         None => None,
     };
-    let mut found: Vec<(i64, &Revision)> = Vec::new();
+    // Sort keys are looked up once per row and not once per comparison.
+    let mut found: Vec<(Vec<Option<&Stored>>, i64)> = Vec::new();
     for item in board.items.values().filter(|item| item.deleted.is_none()) {
         let Some(revision) = item.revisions.last() else { continue };
         if test.as_ref().is_none_or(|test| test.holds(revision)) {
-            found.push((item.id, revision));
+            let key = |(field, _): &(String, bool)| revision.values.get(field.as_str());
+            found.push((query.order.iter().map(key).collect(), item.id));
         }
     }
-    found.sort_by(|(_, a), (_, b)| {
-        let by_field = |(field, descending): &(String, bool)| {
-            let order = compare(a.values.get(field.as_str()), b.values.get(field.as_str()));
-            if *descending { order.reverse() } else { order }
+    found.sort_by(|(a, _), (b, _)| {
+        let by_field = |at: usize| {
+            let order = compare(a[at], b[at]);
+            if query.order[at].1 { order.reverse() } else { order }
         };
-        query.order.iter().map(by_field).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        (0..query.order.len()).map(by_field).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
-    Ok(found.into_iter().map(|(id, _)| id).collect())
+    Ok(found.into_iter().map(|(_, id)| id).collect())
 }
 
 fn known<'a>(board: &'a Board, field: &str) -> Result<(&'a str, &'static str), Refused> {
