@@ -24,7 +24,8 @@ fn run(state: &Path) -> Output {
 }
 
 fn told(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    // A run that could still write its own end tells in its report, any other on standard error.
+    [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
 }
 
 fn count(state: &Path, sql: &str) -> i64 {
