@@ -200,6 +200,8 @@ fn append(
     at: Timestamp,
     event: Event,
 ) -> Sql<Recorded> {
+    // As it is stored, so that whoever follows and whoever reads later see the same event.
+    let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
     let body = to_json(&event)?;
     let name = event_name(&body);
     transaction

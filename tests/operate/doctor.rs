@@ -174,7 +174,7 @@ async fn a_taken_port() {
 }
 
 /// In a user namespace that may hold no other one, where the machine allows to make such a thing.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn no_namespaces() {
     let world = well().await;
     let binary = Path::new(env!("CARGO_BIN_EXE_heartbeat"));

@@ -7,5 +7,6 @@ mod daemon;
 mod doctor;
 mod events;
 mod kill;
+mod packaging;
 mod report;
 mod service;
