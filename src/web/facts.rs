@@ -130,12 +130,16 @@ pub async fn gather(store: &Store, config: &Config, now: Timestamp) -> Facts {
         .ok()
         .and_then(|schedule| schedule.next_after(now));
     facts.store_fault = unwritable(store);
-    match RunLock::look(store.folder()) {
-        Ok(holder) => facts.holder = holder,
-        Err(error) => facts.store_fault = Some(error.to_string()),
-    }
     if let Err(error) = read(&mut facts, store, config).await {
         facts.store_fault = Some(error.to_string());
+    }
+    // Looking takes the lock for a moment, so it is left alone unless somebody should have it: a
+    // run that is about to begin must not find us in its way.
+    if facts.running().is_some() {
+        match RunLock::look(store.folder()) {
+            Ok(holder) => facts.holder = holder,
+            Err(error) => facts.store_fault = Some(error.to_string()),
+        }
     }
     facts
 }

@@ -142,35 +142,36 @@ impl Hub {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Follows the log for as long as it is polled.
+    /// Follows the log for as long as it is polled. Events are passed on at once, pictures only so
+    /// often: whatever happens meanwhile is in the next one.
     pub async fn follow(&self) {
         let mut pushed: Option<Instant> = None;
+        let mut due: Option<Instant> = None;
         loop {
             let listened = self.clients() > 0;
+            let next = due.unwrap_or_else(|| Instant::now() + LOOK_EVERY);
             tokio::select! {
                 () = self.wake.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY), if listened => {}
+                () = tokio::time::sleep_until(next), if listened => {}
             }
             if self.clients() == 0 {
+                due = None;
                 continue;
             }
-            let news = match self.catch_up().await {
-                Ok(news) => news,
-                Err(error) => {
-                    tracing::warn!(%error, "the log cannot be followed");
-                    true
-                }
-            };
-            let age = pushed.map(|at| at.elapsed());
-            if news || age.is_none_or(|age| age >= PUSH_AT_LEAST) {
-                if let Some(rest) = age.and_then(|age| PUSH_EVERY.checked_sub(age)) {
-                    tokio::time::sleep(rest).await;
-                    // Whatever came meanwhile belongs to the same picture; an error shows there.
-                    drop(self.catch_up().await);
-                }
+            let news = self.catch_up().await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "the log cannot be followed");
+                true
+            });
+            let now = Instant::now();
+            let old = pushed.is_none_or(|at| at + PUSH_AT_LEAST <= now);
+            if news || old {
+                due = due.or(Some(pushed.map_or(now, |at| (at + PUSH_EVERY).max(now))));
+            }
+            if due.is_some_and(|at| at <= now) {
                 let picture = self.make(Duration::ZERO).await;
+                // Nobody listening any more is no error.
                 drop(self.frames.send(sse::picture(&picture)));
-                pushed = Some(Instant::now());
+                (pushed, due) = (Some(Instant::now()), None);
             }
         }
     }
@@ -178,8 +179,9 @@ impl Hub {
     /// Reads what is new in the log and passes it on. True: there was something.
     async fn catch_up(&self) -> Result<bool, StoreError> {
         let mut log = self.log.lock().await;
-        if log.seq == 0 {
+        if !log.begun {
             self.begin(&mut log).await?;
+            log.begun = true;
         }
         let mut news = false;
         loop {

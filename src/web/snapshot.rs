@@ -31,6 +31,8 @@ pub struct Abilities {
 /// What the log says beyond the run's view.
 #[derive(Debug, Default)]
 pub struct Log {
+    /// The past was read.
+    pub begun: bool,
     /// Number of the newest event in it.
     pub seq: i64,
     /// The newest run.

@@ -131,12 +131,13 @@ export function limits(state, now) {
     ["Provider", state.provider ? `suspended until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],
   ];
   keyed(byId("limits"), rows, (row) => row[0],
-    (row) => h("div", h("dt", row[0]), h("dd"), row[2] === null ? null : h("progress", { max: "1", "aria-label": row[0] })),
+    (row) => h("div", h("dt", row[0]), h("dd", h("span")), row[2] === null ? null : h("dd", h("progress", { max: "1", "aria-label": row[0] }))),
     (element, [, text, share]) => {
-      say(element.children[1], text);
+      say(element.querySelector("span"), text);
       if (share === null) return;
-      element.children[2].value = Math.min(1, share || 0);
-      element.children[2].className = share > 1 ? "bad" : share > 0.8 ? "warn" : "";
+      const bar = element.querySelector("progress");
+      bar.value = Math.min(1, share || 0);
+      bar.className = share > 1 ? "bad" : share > 0.8 ? "warn" : "";
     });
 }
 

@@ -1,0 +1,243 @@
+// Drives the dashboard of a real demo in headless Chromium.
+//
+//   HEARTBEAT_TEST_BINARY   the program under test
+//   HEARTBEAT_TEST_CHROMIUM, HEARTBEAT_TEST_NODE_MODULES   the browser and the two npm packages
+//   HEARTBEAT_TEST_SCREENSHOTS   a folder for screenshots; none are taken without it
+//
+// Prints one line per check and leaves with 1 at the first that fails.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const modules = createRequire(join(process.env.HEARTBEAT_TEST_NODE_MODULES, "x.js"));
+const { chromium } = modules("playwright-core");
+const axe = readFileSync(modules.resolve("axe-core/axe.min.js"), "utf8");
+const binary = process.env.HEARTBEAT_TEST_BINARY;
+const screenshots = process.env.HEARTBEAT_TEST_SCREENSHOTS;
+const folder = mkdtempSync(join(tmpdir(), "heartbeat-browser-"));
+
+const freePort = () => new Promise((resolve) => {
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const { port } = server.address();
+    server.close(() => resolve(port));
+  });
+});
+
+/** Starts the demo and waits until it says where its dashboard is. */
+function start(port) {
+  const set = (key, value) => ["--set", `${key}=${value}`];
+  const agent = JSON.stringify([binary, "simulate", "agent", "--pace", "6000"]);
+  const child = spawn(binary, ["--demo", "--state-dir", join(folder, "state"),
+    ...set("http.listen", `"127.0.0.1:${port}"`), ...set("schedule.cron", '"0 0 1 1 *"'),
+    ...set("agent.command", agent), ...set("limits.max_deep_per_run", "6"), ...set("timeouts.liveness", '"500ms"')],
+  { stdio: ["ignore", "ignore", "pipe"] });
+  return new Promise((resolve, reject) => {
+    let said = "";
+    child.once("exit", (code) => reject(new Error(`heartbeat left with ${code}: ${said}`)));
+    child.stderr.on("data", (chunk) => {
+      said += chunk;
+      if (said.includes("dashboard  http://")) resolve(child);
+    });
+  });
+}
+
+const stop = (child) => new Promise((resolve) => {
+  child.removeAllListeners("exit");
+  child.once("exit", resolve);
+  child.kill("SIGTERM");
+});
+
+function done(what) {
+  console.log(`ok  ${what}`);
+}
+
+async function accessible(page, where) {
+  // The test, not the page, brings the checker: it is evaluated from outside the page's policy.
+  const violations = await page.evaluate(async (source) => {
+    if (!window.axe) (0, eval)(source);
+    const found = await window.axe.run(document, { resultTypes: ["violations"] });
+    return found.violations.map((one) => `${one.id}: ${one.help} — ${one.nodes.map((node) => node.target.join(" ")).join("; ")}`);
+  }, axe);
+  assert.deepEqual(violations, [], where);
+  done(`axe-core finds nothing: ${where}`);
+}
+
+async function picture(page, name, whole = true) {
+  if (screenshots) await page.screenshot({ path: join(screenshots, `${name}.png`), fullPage: whole });
+}
+
+const port = await freePort();
+const address = `http://127.0.0.1:${port}`;
+let heartbeat = await start(port);
+const browser = await chromium.launch({ executablePath: process.env.HEARTBEAT_TEST_CHROMIUM, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+let failed = null;
+try {
+  await drive();
+} catch (error) {
+  failed = error;
+} finally {
+  await browser.close();
+  await stop(heartbeat);
+  rmSync(folder, { recursive: true, force: true });
+}
+if (failed) {
+  console.error(failed);
+  process.exit(1);
+}
+
+async function drive() {
+  // The page's own policy forbids eval; only the checker needs it, so only these contexts lift it.
+  const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, colorScheme: "light", bypassCSP: true });
+  const page = await context.newPage();
+  page.setDefaultTimeout(60_000);
+  const problems = [];
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("console", (message) => {
+    // A lost connection is reported by the browser itself, and is part of the test.
+    if (message.type() === "error" && !/ERR_|Failed to load resource/.test(message.text())) problems.push(message.text());
+  });
+
+  await firstPaint();
+  await page.goto(address);
+  await page.waitForSelector("body[data-phase=ready][data-link=live]");
+  assert.match(await page.textContent("#findings-empty"), /No findings yet/);
+  assert.match(await page.textContent("#run-note"), /No run yet/);
+  await picture(page, "empty-light");
+  await accessible(page, "empty, light");
+
+  await page.click("#run-now");
+  await page.waitForSelector(".slot.live");
+  done("a run asked for from the page starts a session");
+  const verdicts = new Set();
+  await page.waitForFunction(() => document.querySelector(".slot.live .verdict")?.textContent === "starting").catch(() => {});
+  for (const until = Date.now() + 60_000; Date.now() < until;) {
+    for (const text of await page.locator(".slot.live .verdict").allTextContents()) verdicts.add(text);
+    if (verdicts.size > 1 && (await page.locator(".slot.live").count()) >= 2) break;
+    await page.waitForTimeout(100);
+  }
+  assert.ok(verdicts.size > 1, `verdicts seen: ${[...verdicts]}`);
+  done(`verdicts change: ${[...verdicts].join(", ")}`);
+  await page.waitForFunction(() => document.querySelectorAll(".slot.live").length === 3);
+  await picture(page, "running-light");
+  await accessible(page, "running, light");
+
+  await stopOne(page);
+
+  await page.waitForFunction(() => document.querySelectorAll("#findings li").length >= 2);
+  done("findings appear");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await picture(page, "running-dark");
+  await accessible(page, "running, dark");
+  await page.setViewportSize({ width: 390, height: 844 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(wide <= 0, `the page is ${wide} px too wide for a phone`);
+  await picture(page, "phone-dark");
+  await page.emulateMedia({ colorScheme: "light" });
+  await picture(page, "phone-light");
+  await accessible(page, "phone, light");
+  await page.setViewportSize({ width: 1360, height: 900 });
+
+  await page.focus("#findings li button");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#story[open] .found");
+  assert.match(page.url(), /#item\/ado\/\d+$/);
+  assert.match(await page.getAttribute("#story a[target=_blank]", "href"), /^http:/);
+  await picture(page, "finding-light", false);
+  await accessible(page, "finding");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#story:not([open])", { state: "attached" });
+  done("a finding opens and closes by the keyboard, under an address of its own");
+
+  await hostile();
+  await restart(page);
+  assert.deepEqual(problems, []);
+  done("no error on the page");
+}
+
+async function firstPaint() {
+  const context = await browser.newContext({ viewport: { width: 1360, height: 900 } });
+  const page = await context.newPage();
+  let bytes = 0;
+  const client = await context.newCDPSession(page);
+  await client.send("Network.enable");
+  client.on("Network.loadingFinished", (data) => { bytes += data.encodedDataLength; });
+  await page.addInitScript(() => {
+    window.shift = 0;
+    new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.shift += entry.value; }).observe({ type: "layout-shift", buffered: true });
+  });
+  await page.goto(address);
+  await page.waitForSelector("body[data-phase=ready][data-link=live]");
+  await page.waitForTimeout(500);
+  const { shift, paint } = await page.evaluate(() => ({ shift: window.shift, paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime }));
+  assert.ok(bytes > 30_000 && bytes < 100_000, `${bytes} bytes`);
+  assert.ok(shift < 0.001, `layout shift ${shift}`);
+  done(`first paint after ${Math.round(paint)} ms, ${bytes} bytes, layout shift ${shift}`);
+  await context.close();
+}
+
+async function stopOne(page) {
+  const state = await (await page.request.get(`${address}/api/state`)).json();
+  const victim = state.sessions[state.sessions.length - 1];
+  const slot = page.locator(`.slot[data-key="${victim.session}"]`);
+  await slot.locator("button.danger").click();
+  assert.equal(await slot.locator("button.danger").textContent(), "Really stop?");
+  await slot.locator("button.danger").click();
+  await slot.waitFor({ state: "detached" });
+  let row = null;
+  for (const until = Date.now() + 30_000; Date.now() < until && !row?.outcome;) {
+    row = (await (await page.request.get(`${address}/api/sessions`)).json()).find((one) => one.session === victim.session);
+    await page.waitForTimeout(50);
+  }
+  assert.deepEqual(row.outcome, { kind: "cancelled", why: "operator" });
+  assert.equal(row.survivors, 0);
+  assert.ok(!existsSync(`/proc/${victim.pid}`), `process ${victim.pid} is still there`);
+  done("the Stop button ends a session; nothing of it survives");
+}
+
+/** A finding full of markup and a megabyte of text does nothing but stand there. */
+async function hostile() {
+  // With the page's own policy in force.
+  const context = await browser.newContext({ viewport: { width: 1360, height: 900 } });
+  const page = await context.newPage();
+  const evil = '<img src=x onerror="window.owned=1"><script>window.owned=1</script>';
+  const finding = { summary: evil + "x".repeat(1 << 20), likely_causes: [evil], files: [{ path: "../../etc/passwd", reason: evil, exists: true }, { path: "javascript:alert(1)", reason: "", exists: true }], suggested_change: evil, risk: "low", effort: "small", confidence: "low", open_questions: [evil] };
+  const item = { key: "ado/1", title: evil, item_type: evil, url: "javascript:window.owned=1", revision: 1, phase: "done", reason: "first_seen", verdict: null };
+  const row = { ...item, finding, created_at: new Date().toISOString(), session: "x", run: "x" };
+  await page.route("**/api/items/**", (route) => route.fulfill({ json: { item, findings: [row], sessions: [], story: [{ seq: 1, at: row.created_at, line: evil }], repository: "/r" } }));
+  await page.route("**/api/findings**", (route) => route.fulfill({ json: [{ ...row, summary: evil, risk: evil, effort: evil, confidence: evil, files: 1 }] }));
+  await page.goto(`${address}/#item/ado/1`);
+  await page.waitForSelector("#story[open] .found");
+  const seen = await page.evaluate(() => ({
+    owned: window.owned,
+    scripts: document.querySelectorAll("script").length,
+    images: document.querySelectorAll("main img, dialog img").length,
+    links: [...document.querySelectorAll("a[href]")].map((a) => a.href).filter((href) => href.startsWith("javascript:") || href.includes("passwd")),
+    wide: document.documentElement.scrollWidth - innerWidth,
+    text: document.querySelector("#story .prose").textContent.length,
+  }));
+  assert.deepEqual({ ...seen, text: 0 }, { owned: undefined, scripts: 1, images: 0, links: [], wide: Math.min(0, seen.wide), text: 0 });
+  assert.ok(seen.text > 1 << 20);
+  done("a finding of markup and a megabyte does nothing");
+  await context.close();
+}
+
+async function restart(page) {
+  const before = await page.locator("#activity li").count();
+  await stop(heartbeat);
+  await page.waitForSelector("body[data-link=lost]");
+  assert.match(await page.textContent("#banner"), /Connection lost/);
+  await picture(page, "lost-light", false);
+  await accessible(page, "connection lost");
+  heartbeat = await start(port);
+  await page.waitForSelector("body[data-link=live]");
+  assert.ok((await page.locator("#activity li").count()) >= before, "what was shown stays");
+  await page.waitForFunction(() => !document.querySelector("#run-now").disabled);
+  await page.click("#run-now");
+  await page.waitForFunction(() => /run has been started/.test(document.querySelector("#toast").textContent));
+  await page.waitForFunction(() => [...document.querySelectorAll("#activity li")].filter((line) => /run +started/.test(line.textContent)).length === 2);
+  done("over a restart the page reconnects, catches up, and can still act");
+}
