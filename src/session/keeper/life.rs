@@ -127,6 +127,11 @@ impl Life {
         self.finish(exited)
     }
 
+    /// Takes down what was prepared, without ever having started an agent.
+    pub fn leave(mut self) -> ExitCode {
+        self.finish(true)
+    }
+
     fn start(&mut self, order: &Order) -> Result<u32, StartFailure> {
         let group = self.group.as_ref().map(Group::folder);
         match &mut self.tree {

@@ -83,8 +83,7 @@ fn run(session: &str, containment: &str) -> Option<ExitCode> {
     let life = Life::new(control, signals, tree, group);
     match order {
         Some(order) => Some(life.run(&order)),
-        // The init of a prepared namespace ends with us.
-        None => Some(ExitCode::SUCCESS),
+        None => Some(life.leave()),
     }
 }
 
