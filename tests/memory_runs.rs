@@ -176,26 +176,60 @@ async fn the_first_scheduled_run_tells_counts_and_cost_and_starts_nothing() {
 }
 
 #[tokio::test]
-async fn an_item_that_went_away_before_its_turn_is_not_analysed_and_comes_back_as_work() {
+async fn an_item_that_is_closed_before_its_turn_is_not_analysed_and_comes_back_as_work() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path(), config(|config| config.limits.max_live_sessions = 1));
     world.add(1, 1, 2);
     world.add(2, 1, 3);
-    world.outside.lock().unwrap().closes_meanwhile = true;
+    world.outside.lock().unwrap().closes_meanwhile = Some(2);
     run(&world).await;
-    assert_eq!(deep_order(&world), [1, 2]);
-    world.edit(1, |item| item.version = 2);
-    world.edit(1, |item| item.open = true);
+    assert_eq!(deep_order(&world), [1]);
+    assert_eq!(world.row(2).unwrap(), ("vanished".into(), "out_of_query".into(), 0));
+    world.edit(2, |item| item.open = true);
+    run(&world).await;
+    assert_eq!(deep_order(&world), [1, 2], "reopened, it is work");
     world.edit(2, |item| {
         item.version = 2;
         item.open = false;
     });
     run(&world).await;
-    assert_eq!(deep_order(&world), [1, 2, 1], "a closed item is no work");
     assert_eq!(world.row(2).unwrap().0, "done", "what was finished stays finished");
     world.edit(2, |item| item.open = true);
     run(&world).await;
-    assert_eq!(deep_order(&world), [1, 2, 1, 2], "reopened, its new text is work");
+    assert_eq!(deep_order(&world), [1, 2, 2], "reopened, its new text is work");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_item_is_closed_is_ended_and_counts_for_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    world.add(1, 1, 2);
+    let plays = [Play::Good, Play::Hangs];
+    world.outside.lock().unwrap().plays.extend(plays);
+    world.outside.lock().unwrap().closes_meanwhile = Some(1);
+    run(&world).await;
+    assert_eq!(world.row(1).unwrap(), ("vanished".into(), "out_of_query".into(), 0));
+    let counted = "SELECT count(*) FROM attempts WHERE counted = 1";
+    assert_eq!(world.count(counted), 0);
+    world.edit(1, |item| item.open = true);
+    run(&world).await;
+    assert_eq!(world.row(1).unwrap().0, "done");
+}
+
+#[tokio::test]
+async fn an_item_edited_before_its_turn_is_planned_again_with_its_new_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|config| config.limits.max_live_sessions = 1));
+    world.add(1, 1, 2);
+    world.outside.lock().unwrap().plays.push_back(Play::Limited);
+    run(&world).await;
+    world.clock.advance_ms(16 * 60_000);
+    assert_eq!(world.row(1).unwrap(), ("pending".into(), "provider_limit".into(), 0));
+    world.edit(1, |item| item.version = 2);
+    run(&world).await;
+    let outside = world.outside.lock().unwrap();
+    let deep = outside.started.iter().filter(|start| start.0 == Stage::Deep);
+    assert_eq!(deep.map(|start| start.2).collect::<Vec<_>>(), [2], "the old text costs nothing");
 }
 
 #[tokio::test]

@@ -376,3 +376,105 @@ async fn a_rehearsal_on_a_copy_leaves_the_original_alone() {
     );
     assert_eq!(before, after);
 }
+
+/// Stores an item with a long title; pages are needed for it.
+async fn store_much(state: &State, id: i64) -> Result<(), StoreError> {
+    let planned = Planned { title: "x".repeat(60_000), ..planned(id, "f1", Decision::New) };
+    state.journal.record_page("ado", page(vec![planned])).await
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_loses_neither_facts_nor_observations() {
+    let state = state().await;
+    store_much(&state, 1).await.unwrap();
+    let limit = |pages: i64| {
+        let connection = state.journal.store().inner.connection();
+        connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+    };
+    limit(1);
+    state.journal.emit(Event::FetchStarted);
+    let error = store_much(&state, 2).await.unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert!(error.to_string().contains("free some space and run again"), "{error}");
+    let store = state.journal.store();
+    assert!(store.item(key(1)).await.unwrap().is_some());
+    assert!(store.item(key(2)).await.unwrap().is_none(), "all of it or nothing");
+    limit(1 << 30);
+    store_much(&state, 2).await.unwrap();
+    let events = store.events_in(state.run).await.unwrap();
+    let fetches = events.iter().filter(|e| matches!(e.event, Event::FetchStarted)).count();
+    assert_eq!(fetches, 1, "the observation was kept for the next transaction");
+}
+
+#[tokio::test]
+async fn somebody_who_keeps_writing_is_told_and_nothing_is_lost() {
+    let state = state().await;
+    let store = state.journal.store();
+    store.inner.connection().busy_timeout(Duration::from_millis(20)).unwrap();
+    let other = Connection::open(store.folder().join(DATABASE)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store_much(&state, 1).await.unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+    other.execute_batch("COMMIT").unwrap();
+    store_much(&state, 1).await.unwrap();
+    assert!(store.item(key(1)).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_caller_that_stops_waiting_parts_nothing() {
+    let state = state().await;
+    let mut follower = state.journal.follow();
+    state.journal.emit(Event::FetchStarted);
+    // Polled once, then dropped: the transaction goes on without its caller.
+    let mut flush = Box::pin(state.journal.flush());
+    let polled = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(flush.as_mut().poll(context).is_ready())
+    });
+    assert!(!polled.await);
+    drop(flush);
+    let view = state.journal.settled_view().await.unwrap();
+    assert_eq!(view.step, crate::event::fold::Step::Fetching);
+    let published = follower.recv().await.unwrap();
+    assert!(matches!(published.event, Event::FetchStarted));
+}
+
+#[tokio::test]
+async fn events_go_by_age_but_findings_and_the_newest_runs_stay() {
+    let state = state().await;
+    let store = state.journal.store();
+    store_much(&state, 1).await.unwrap();
+    let summary = RunSummary::default();
+    state.journal.end_run(state.run, RunOutcome::Completed, summary).await.unwrap();
+    let month = Duration::from_secs(30 * 86_400);
+    let clock = state.journal.clock();
+    clock.advance_ms(365 * 86_400_000);
+    let kept = store.prune(clock.now(), month).await.unwrap();
+    assert_eq!(kept, Pruned::default(), "a clock that jumped must not empty the history");
+    for _ in 0..60 {
+        let run = RunId(Uuid::now_v7());
+        clock.advance_ms(1000);
+        let journal = Journal::open(store.clone(), clock.clone(), Some(run)).unwrap();
+        journal.begin_run(run, Trigger::Manual, 3).await.unwrap();
+        journal.end_run(run, RunOutcome::NothingNew, summary).await.unwrap();
+    }
+    let pruned = store.prune(clock.now(), month).await.unwrap();
+    assert_eq!((pruned.events, pruned.folders), (3, 1), "the first run's");
+    assert!(store.events_in(state.run).await.unwrap().is_empty());
+    assert!(store.item(key(1)).await.unwrap().is_some());
+    assert_eq!(store.prune(clock.now(), month).await.unwrap().events, 0);
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_killed_keeps_its_money_taken() {
+    let state = state().await;
+    let journal = &state.journal;
+    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    let claim = claim(&state, 1, caps(5.0, 5.0));
+    journal.claim(claim.clone()).await.unwrap().unwrap();
+    journal.register(ledger_row(&claim), 3).await.unwrap();
+    let next = "2026-11-16T08:15:00Z".parse().unwrap();
+    let result = DeepResult::TryAgain(Outcome::Unkillable, next);
+    journal.apply_deep(claim.session, state.run, key(1), "f1".into(), result).await.unwrap();
+    let spending = journal.store().spending_in(state.run).await.unwrap();
+    assert_eq!(spending.committed(), claim.worst_case);
+}

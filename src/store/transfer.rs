@@ -121,7 +121,7 @@ fn export_table(
     let unreadable = |error: rusqlite::Error| StoreError::Unreadable(error.to_string());
     let mut statement =
         connection.prepare(&format!("SELECT * FROM {table}")).map_err(unreadable)?;
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut found = statement.query([]).map_err(unreadable)?;
     let mut rows = 0;
     while let Some(row) = found.next().map_err(unreadable)? {
@@ -223,7 +223,6 @@ fn columns(connection: &Connection) -> Sql<Vec<(&'static str, Vec<String>)>> {
         let names = connection
             .prepare(&format!("SELECT * FROM {table} LIMIT 0"))?
             .column_names()
-            .into_iter()
             .map(str::to_owned)
             .collect();
         Ok((table, names))

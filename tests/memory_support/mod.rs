@@ -43,6 +43,8 @@ pub enum Play {
     DiesBeforeRow,
     DiesWithRow,
     DiesAfterRow,
+    /// Until it is asked to stop.
+    Hangs,
 }
 
 /// Everything outside heartbeat.
@@ -61,8 +63,8 @@ pub struct Outside {
     /// Seconds since the tracker's own clock began: nobody sets that one back.
     pub seconds: i64,
     pub crash: Option<tokio::sync::watch::Sender<bool>>,
-    /// What happens to the item of the next deep session while it runs.
-    pub closes_meanwhile: bool,
+    /// The item that is closed while the next deep session runs.
+    pub closes_meanwhile: Option<i64>,
 }
 
 impl Outside {
@@ -323,13 +325,14 @@ impl ScriptedSessions {
         outside.started.len() - 1
     }
 
-    async fn perform_job(&self, job: Job) -> Result<SessionEnd, LedgerError> {
+    async fn perform_job(&self, job: Job, mut stop: StopSignal) -> Result<SessionEnd, LedgerError> {
         let (play, closes) = {
             let mut outside = self.world.outside.lock().unwrap();
             let play = outside.plays.pop_front().unwrap_or(Play::Good);
             let item = job.item.as_ref().and_then(ItemKey::item_id);
             let cursed = item.is_some_and(|id| outside.cursed == Some(id.0));
-            let closes = job.stage == Stage::Deep && std::mem::take(&mut outside.closes_meanwhile);
+            let deep = job.stage == Stage::Deep;
+            let closes = if deep { outside.closes_meanwhile.take() } else { None };
             (if cursed { Play::Fails } else { play }, closes)
         };
         if play == Play::DiesBeforeRow {
@@ -340,15 +343,20 @@ impl ScriptedSessions {
         self.journal.register(self.row(&job), max).await?;
         let live = u32::try_from(self.journal.open_rows().await?.len()).unwrap();
         let noted = self.note(&job, live);
-        if closes && let Some((id, _)) = marks(&job.words.user).first() {
-            self.world.edit(*id, |item| item.open = false);
+        if let Some(id) = closes {
+            self.world.edit(id, |item| item.open = false);
         }
         tokio::task::yield_now().await;
         if play == Play::DiesWithRow {
             self.die();
             return std::future::pending().await;
         }
-        let end = end_of(&job, play);
+        let mut end = end_of(&job, play);
+        if play == Play::Hangs {
+            let known = stop.state();
+            let asked = stop.changed(known).await.reason.unwrap();
+            end = SessionEnd::without_words(Outcome::Cancelled { why: asked.kind() });
+        }
         self.world.outside.lock().unwrap().started[noted].3 = end.outcome.clone();
         self.journal.close(job.session, end.clone()).await?;
         if play == Play::DiesAfterRow {
@@ -411,7 +419,7 @@ impl Sessions for ScriptedSessions {
                 let outcome = Outcome::Cancelled { why: reason.kind() };
                 return Ok(SessionEnd::without_words(outcome));
             }
-            self.perform_job(job).await
+            self.perform_job(job, stop).await
         })
     }
 
