@@ -1,4 +1,47 @@
 //! The right files before the first token: a ranked, compact picture of the code base.
+//!
+//! The way of the data: `scan` finds the files, `document` reads each one into words by field and
+//! definitions, `segment` and `store` keep them on disk outside the repository, `history` adds what
+//! git remembers. [`Query`] says what an item is about, [`signals()`] what speaks for each file,
+//! [`rank()`] weighs that, [`pack()`] writes it down inside a budget of tokens.
+//!
+//! # Signals
+//! Few, each with a plain reason: the item's words anywhere in the file and close together in one
+//! place, in its name and its folders; names it defines; its path, module or type mentioned outright
+//! (stack frames and links count); commits about the same words, and how often it changes; files the
+//! best ones use or that use them; its tests. Tests, examples, documents, settings, generated and
+//! vendored files stand back unless the title asks for them.
+//!
+//! Measured on 2026-11-16 with 154 real issues of 20 public repositories in ten languages, at the
+//! commit before each fix; a hit is a file that the fix changed:
+//!
+//! | | Hit@1 | Hit@5 | Hit@10 | Hit@20 | all@10 |
+//! |---|--:|--:|--:|--:|--:|
+//! | these weights, rounded by hand | 60.4 | 83.8 | 91.6 | 93.5 | 79.2 |
+//! | weights fitted on 19 repositories, judged on the 20th | 53–57 | 80–82 | 89–91 | 93.5 | 77–79 |
+//! | without the words close together | 53.2 | 80.5 | 89.6 | 92.9 | 76.0 |
+//! | without names and folders | 57.1 | 81.8 | 88.3 | 92.2 | 76.0 |
+//! | without history | 59.1 | 83.1 | 90.3 | 93.5 | 77.9 |
+//! | without links between files | 55.8 | 83.1 | 89.6 | 92.9 | 77.9 |
+//!
+//! Doubling or halving any one weight, the saturation, the length penalty or the share of the title
+//! moves these by a point or so, which is less than the noise of 154 issues. Tried and left out,
+//! because they did not help: files that changed together, the folder's other files, twins with
+//! another extension, the title's words counted apart.
+//!
+//! # What was weighed
+//! - **An index by hand, not tantivy.** The ranking needs counts by field and places inside the file
+//!   for a few hundred words at once, and exact figures over living files only; a posting of a hash,
+//!   six counts and a mask of 64 blocks of lines is that and no more. On kubernetes (31,292 files) in
+//!   one run on a loaded machine: cold 8.3 s, 4.3 s of CPU and 187 MB with the history of 2,840
+//!   commits, against 18.1 s, 5.7 s and 327 MB for a plain tantivy index with two threads; 46 MB on
+//!   disk against 55 MB. A query takes 60 ms on a warm cache.
+//! - **Line patterns, not tree-sitter.** Twelve grammars would be most of the build time and of the
+//!   binary; patterns survive broken code and cannot be made to recurse. What they miss is still
+//!   found as an identifier.
+//! - **Reading at a place, not mapping.** A mapped file that is cut short ends the process, and
+//!   mapping is `unsafe`; a query reads a few hundred small pieces.
+//! - **No embedded model.** Nothing to download, nothing to explain away.
 
 mod build;
 mod bytes;
