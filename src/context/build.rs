@@ -1,6 +1,5 @@
 //! Brings an index up to date: reads what is new or changed, in parallel, and leaves the rest.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -194,7 +193,7 @@ impl NoFollow for std::fs::OpenOptions {
 }
 
 /// A document of a segment: its number, its path, and what it was like.
-pub(super) type Known = (u32, String, Stamp);
+pub(super) type Known<'a> = (u32, &'a str, Stamp);
 
 /// What has to be done to bring a known index up to date.
 pub(super) struct Plan<'a> {
@@ -206,24 +205,22 @@ pub(super) struct Plan<'a> {
     pub kept: usize,
 }
 
-/// Compares what is there with what is known.
-pub(super) fn plan<'a>(files: &'a [Found], known: &[Vec<Known>], looked_at: i64) -> Plan<'a> {
-    let by_path: HashMap<&str, &Found> =
-        files.iter().map(|file| (file.path.as_str(), file)).collect();
-    let mut kept: HashMap<&str, ()> = HashMap::new();
+/// Compares what is there, in the order of paths, with what is known.
+pub(super) fn plan<'a>(files: &'a [Found], known: &[Vec<Known<'_>>], looked_at: i64) -> Plan<'a> {
+    let mut kept = vec![false; files.len()];
     let mut dead = vec![Vec::new(); known.len()];
     for (segment, documents) in known.iter().enumerate() {
         for (number, path, stamp) in documents {
-            let same = by_path.get(path.as_str()).is_some_and(|file| file.stamp == *stamp)
-                && !stamp.is_fresh_at(looked_at);
-            if same && kept.insert(path, ()).is_none() {
-                continue;
+            let place = files.binary_search_by(|file| file.path.as_str().cmp(path));
+            let same = |at: &usize| files[*at].stamp == *stamp && !stamp.is_fresh_at(looked_at);
+            match place.ok().filter(same) {
+                Some(at) if !kept[at] => kept[at] = true,
+                _ => dead[segment].push(*number),
             }
-            dead[segment].push(*number);
         }
     }
-    let read = files.iter().filter(|file| !kept.contains_key(file.path.as_str())).collect();
-    Plan { read, dead, kept: kept.len() }
+    let read = files.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(file, _)| file).collect();
+    Plan { read, dead, kept: kept.iter().filter(|kept| **kept).count() }
 }
 
 /// Is it better to start anew than to add to what is there?

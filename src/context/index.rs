@@ -1,5 +1,6 @@
 //! The index of one repository: built or brought up to date, then read.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::build::{self, Plan};
@@ -60,14 +61,14 @@ impl Index {
                     Ok(History::default())
                 }
             });
-            let manifest = update(&root, &store, now, options, &mut report)?;
+            let (manifest, opened) = update(&root, &store, now, options, &mut report)?;
             let history = history.join().unwrap_or(Err(ContextError::Worker))?;
-            Ok::<_, ContextError>((history, manifest))
+            Ok::<_, ContextError>((history, manifest, opened))
         });
-        let (history, manifest) = history?;
+        let (history, manifest, opened) = history?;
         drop(lock);
         report.commits = history.commits.len();
-        let index = Self::read(root, &store, &manifest, history)
+        let index = Self::read(root, &store, &manifest, opened, history)
             .map_err(|error| ContextError::Damaged { reason: error.to_string() })?;
         index.files.iter().for_each(|entry| report.skipped.count(entry.content));
         Ok((index, report))
@@ -77,14 +78,18 @@ impl Index {
         root: PathBuf,
         store: &Store,
         manifest: &Manifest,
+        mut already: Opened,
         history: History,
     ) -> Result<Self, SegmentError> {
         let mut opened = Vec::new();
         let mut all = Vec::new();
         for (number, name) in manifest.segments.iter().enumerate() {
-            let (segment, entries) = Segment::open(&store.path(&name.file))?;
+            let (segment, entries) = match already.remove(&name.file) {
+                Some(open) => open,
+                None => Segment::open(&store.path(&name.file))?,
+            };
             let count = entries.len();
-            let dead: std::collections::HashSet<u32> = name.dead.iter().copied().collect();
+            let dead: HashSet<u32> = name.dead.iter().copied().collect();
             all.extend(
                 entries
                     .into_iter()
@@ -195,20 +200,21 @@ fn update(
     now: i64,
     options: &Options,
     report: &mut BuildReport,
-) -> Result<Manifest, ContextError> {
+) -> Result<(Manifest, Opened), ContextError> {
     let (files, skipped) = scan::scan(root, options.threads, options.most_files);
     report.files = files.len();
     report.skipped = skipped;
     let present = store.manifest();
-    let known = present.as_ref().map(|manifest| known_documents(store, manifest));
-    let (mut manifest, known) = match (present, known) {
-        (Some(manifest), Some(Ok(known))) => (manifest, known),
+    let opened = present.as_ref().map(|manifest| open_all(store, manifest));
+    let (mut manifest, mut opened) = match (present, opened) {
+        (Some(manifest), Some(Ok(opened))) => (manifest, opened),
         (Some(_), _) => {
             report.rebuilt = Some("the old one was damaged");
-            (store.empty_manifest(), Vec::new())
+            (store.empty_manifest(), Opened::new())
         }
-        (None, _) => (store.empty_manifest(), Vec::new()),
+        (None, _) => (store.empty_manifest(), Opened::new()),
     };
+    let known = living(&manifest, &opened);
     let mut todo = build::plan(&files, &known, manifest.looked_at);
     if let Some(reason) =
         build::is_worn(&todo, manifest.segments.len()).filter(|_| !manifest.segments.is_empty())
@@ -228,32 +234,31 @@ fn update(
         manifest.looked_at = now;
         store.publish(&manifest)?;
     }
-    Ok(manifest)
+    opened.retain(|file, _| manifest.segments.iter().any(|segment| segment.file == *file));
+    Ok((manifest, opened))
+}
+
+/// Segments that are open already, by file name, so that none is opened twice.
+type Opened = HashMap<String, (Segment, Vec<Entry>)>;
+
+fn open_all(store: &Store, manifest: &Manifest) -> Result<Opened, SegmentError> {
+    let names = manifest.segments.iter().map(|name| name.file.clone());
+    names.map(|file| Ok((file.clone(), Segment::open(&store.path(&file))?))).collect()
 }
 
 /// The living documents of every segment.
-fn known_documents(
-    store: &Store,
-    manifest: &Manifest,
-) -> Result<Vec<Vec<build::Known>>, SegmentError> {
-    let mut known = Vec::new();
-    for name in &manifest.segments {
-        let (_, entries) = Segment::open(&store.path(&name.file))?;
-        let dead: std::collections::HashSet<u32> = name.dead.iter().copied().collect();
-        known.push(
-            entries
-                .into_iter()
-                .zip(0u32..)
-                .filter(|(_, number)| !dead.contains(number))
-                .map(|(entry, number)| (number, entry.path, entry.stamp))
-                .collect(),
-        );
-    }
-    Ok(known)
+fn living<'a>(manifest: &Manifest, opened: &'a Opened) -> Vec<Vec<build::Known<'a>>> {
+    let of_segment = |name: &SegmentName| {
+        let dead: HashSet<u32> = name.dead.iter().copied().collect();
+        let entries = opened.get(&name.file).map_or(&[][..], |(_, entries)| entries.as_slice());
+        let living = entries.iter().zip(0u32..).filter(|(_, number)| !dead.contains(number));
+        living.map(|(entry, number)| (number, entry.path.as_str(), entry.stamp)).collect()
+    };
+    manifest.segments.iter().map(of_segment).collect()
 }
 
 /// Marks documents dead, and drops segments in which nothing lives.
-fn retire(segments: &mut Vec<SegmentName>, dead: &[Vec<u32>], known: &[Vec<build::Known>]) {
+fn retire(segments: &mut Vec<SegmentName>, dead: &[Vec<u32>], known: &[Vec<build::Known<'_>>]) {
     let mut number = 0;
     segments.retain_mut(|segment| {
         let newly = dead.get(number).map_or(&[][..], Vec::as_slice);

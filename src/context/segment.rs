@@ -142,7 +142,13 @@ impl Builder {
         ];
         sizes.iter().for_each(|size| header.extend_from_slice(&size.to_le_bytes()));
         header.resize(HEADER, 0);
-        let mut file = File::create(path)?;
+        // A reader may still have a file of this name open, from an index that was given up.
+        if let Err(error) = std::fs::remove_file(path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut file = File::create_new(path)?;
         for part in [&header, &documents, &fan, &table, &postings, &outlines] {
             file.write_all(part)?;
         }
