@@ -132,6 +132,7 @@ fn explain(
         (skipped.unreadable, "unreadable"),
         (skipped.odd_paths, "with odd paths"),
         (skipped.not_files, "links or devices"),
+        (skipped.secrets, "that hold credentials"),
         (skipped.beyond_limit, "beyond the limit"),
     ];
     for (count, what) in aside.iter().filter(|(count, _)| *count > 0) {

@@ -129,6 +129,12 @@ mod tests {
     }
 
     #[test]
+    fn the_form_is_not_the_report() {
+        let text = "- [x] I searched\n### Steps to reproduce\nThe basket fails\n- [link](x) stays\n#1 stays\n";
+        assert_eq!(without_form(text), "The basket fails\n- [link](x) stays\n#1 stays\n");
+    }
+
+    #[test]
     fn fences_split_the_text() {
         let pieces = fenced("a\n```rust\nb\n```\nc");
         assert_eq!(pieces, [("a\n", false), ("b\n", true), ("c", false)]);

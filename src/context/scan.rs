@@ -61,6 +61,8 @@ pub struct Skipped {
     pub odd_paths: u64,
     /// Symbolic links, sockets, devices.
     pub not_files: u64,
+    /// Files that hold credentials by their name; never shown to an agent.
+    pub secrets: u64,
     /// Files beyond the most that are indexed.
     pub beyond_limit: u64,
 }
@@ -85,6 +87,7 @@ impl Skipped {
         self.unreadable += other.unreadable;
         self.odd_paths += other.odd_paths;
         self.not_files += other.not_files;
+        self.secrets += other.secrets;
         self.beyond_limit += other.beyond_limit;
     }
 }
@@ -92,6 +95,16 @@ impl Skipped {
 /// Folders that never hold anything of interest.
 const NEVER: &[&str] =
     &[".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", ".idea", ".vs"];
+
+/// Is this a file whose name says that it holds credentials?
+fn is_secret(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    let sample = [".example", ".sample", ".template"].iter().any(|end| name.ends_with(end));
+    let env = name == ".env" || name.starts_with(".env.");
+    let key = [".pem", ".key", ".pfx", ".p12", ".jks"].iter().any(|end| name.ends_with(end));
+    let named = matches!(name.as_str(), "id_rsa" | "id_ed25519" | ".netrc" | ".npmrc" | ".pypirc");
+    (env || key || named) && !sample
+}
 
 /// Walks `root` and gives its files in the order of their paths.
 pub fn scan(root: &Path, threads: usize, most: usize) -> (Vec<Found>, Skipped) {
@@ -156,6 +169,10 @@ impl Batch<'_> {
             self.skipped.odd_paths += 1;
             return;
         };
+        if is_secret(path) {
+            self.skipped.secrets += 1;
+            return;
+        }
         match entry.metadata() {
             Ok(metadata) => {
                 self.found.push(Found { path: path.to_owned(), stamp: Stamp::of(&metadata) });
@@ -189,12 +206,13 @@ mod tests {
         std::fs::write(root.join("src/b.rs"), "x").unwrap();
         std::fs::write(root.join("src/a.rs"), "x").unwrap();
         std::fs::write(root.join("src/new\nline.rs"), "x").unwrap();
+        std::fs::write(root.join(".env"), "PASSWORD=x").unwrap();
         std::os::unix::fs::symlink(root, root.join("src/loop")).unwrap();
         for threads in [1, 4] {
             let (found, skipped) = scan(root, threads, 100);
             let paths: Vec<_> = found.iter().map(|file| file.path.as_str()).collect();
             assert_eq!(paths, [".gitignore", "src/a.rs", "src/b.rs"]);
-            assert_eq!((skipped.odd_paths, skipped.not_files), (1, 1));
+            assert_eq!((skipped.odd_paths, skipped.not_files, skipped.secrets), (1, 1, 1));
         }
         let (found, skipped) = scan(root, 2, 2);
         assert_eq!((found.len(), skipped.beyond_limit), (2, 1));
