@@ -42,7 +42,8 @@ fn fill(database: &std::path::Path, rows: usize) {
         for id in 0..rows {
             let title = format!("An item with a title of the usual length, number {id}");
             let text = fingerprint(id, 1);
-            insert.execute(params![key(id).to_string(), id, title, text]).unwrap();
+            let number = i64::try_from(id).unwrap();
+            insert.execute(params![key(id).to_string(), number, title, text]).unwrap();
         }
     }
     transaction.commit().unwrap();

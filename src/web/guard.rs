@@ -221,7 +221,8 @@ mod tests {
     fn actions_need_the_header_and_our_own_page() {
         let host = ("host", "localhost:1");
         let token = (ACTION_HEADER, "act");
-        let table: Vec<(Vec<(&'static str, &str)>, Result<(), Refusal>)> = vec![
+        type Row<'a> = (Vec<(&'static str, &'a str)>, Result<(), Refusal>);
+        let table: Vec<Row<'_>> = vec![
             (vec![host, token], Ok(())),
             (vec![host, token, ("origin", "http://localhost:1")], Ok(())),
             (vec![host], Err(Refusal::NoActionToken)),

@@ -53,7 +53,8 @@ fn held(facts: &mut Facts, heartbeat: &str) {
     let process =
         ProcessIdentity { pid: 7, start_time: 1, pidfd_inode: None, boot_id: String::new() };
     let heartbeat = heartbeat.parse().unwrap();
-    facts.holder = Some(Holder { process, purpose: "--once".into(), since: heartbeat, heartbeat });
+    let (purpose, host) = ("--once".into(), "here".into());
+    facts.holder = Some(Holder { process, host, purpose, since: heartbeat, heartbeat });
 }
 
 fn spend(facts: &mut Facts, spent: f64, reserved: f64) {
