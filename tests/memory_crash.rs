@@ -45,10 +45,12 @@ fn settle(state: &Path) -> u32 {
     panic!("{}: there is always something new", state.display());
 }
 
+type FinalItem = (String, String, String, Option<String>, Option<String>, u32);
+
 #[derive(Debug, PartialEq, Eq)]
 struct Final {
     /// Key, phase, text, finished text, verdict, findings.
-    items: Vec<(String, String, String, Option<String>, Option<String>, u32)>,
+    items: Vec<FinalItem>,
     /// Sessions that completed, by item; triage under "".
     completed: Vec<(String, u32)>,
 }
