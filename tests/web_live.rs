@@ -6,8 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 const INTERVAL_MS: u64 = 200;
-/// A session says its first line, then nothing for a third of this, as an agent does that reads.
-const PACE_MS: &str = "6000";
+/// An agent that says hello, is silent for fifteen intervals, and then works audibly.
+const AGENT: &str = r#""$0" simulate agent --pace 4000 "$@" | {
+    for _ in 1 2; do IFS= read -r line; printf '%s\n' "$line"; done
+    sleep 3
+    cat
+}"#;
 
 fn run_folder(state: &Path) -> Option<PathBuf> {
     std::fs::read_dir(state.join("runs")).ok()?.flatten().next().map(|entry| entry.path())
@@ -24,8 +28,8 @@ fn quiet_and_busy_stages_beat_at_every_interval() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let program = env!("CARGO_BIN_EXE_heartbeat");
-    let agent =
-        format!("agent.command=[{program:?}, \"simulate\", \"agent\", \"--pace\", \"{PACE_MS}\"]");
+    let words = ["/bin/sh", "-c", AGENT, program].map(|word| toml::Value::String(word.into()));
+    let agent = format!("agent.command={}", toml::Value::Array(words.into()));
     let liveness = format!("timeouts.liveness=\"{INTERVAL_MS}ms\"");
     let mut command = assert_cmd::Command::new(program);
     command.args(["--once", "--demo", "--state-dir"]).arg(&state);
@@ -76,8 +80,11 @@ fn signs_of_life(file: &Path) {
         // Half of what fits: the machine that runs the tests may be slow, never silent.
         let intervals = end["duration_ms"].as_u64().unwrap() / INTERVAL_MS;
         assert!(numbers.len() as u64 >= intervals / 2, "{} of {intervals}", numbers.len());
-        let quiet = beats.iter().filter(|e| e["since_output_ms"].as_u64() > Some(INTERVAL_MS));
-        assert!(quiet.count() > 0, "a quiet interval has its beat too");
+        let silent = |e: &&&Value| e["since_output_ms"].as_u64() > Some(2 * INTERVAL_MS);
+        let quiet: Vec<&&Value> = beats.iter().filter(silent).collect();
+        assert!(quiet.len() >= 5, "{} beats in fifteen quiet intervals", quiet.len());
+        let audible = beats.last().unwrap()["stdout_bytes"].as_u64();
+        assert!(audible > quiet[0]["stdout_bytes"].as_u64(), "and then it is heard again");
         assert!(!of("session_progressed", session).is_empty(), "progress is told on its own");
     }
 }

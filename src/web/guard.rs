@@ -187,7 +187,9 @@ mod tests {
         }
     }
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    type Line<'a> = (&'static str, &'a str);
+
+    fn headers(pairs: &[Line<'_>]) -> HeaderMap {
         pairs
             .iter()
             .map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap()))
@@ -221,8 +223,7 @@ mod tests {
     fn actions_need_the_header_and_our_own_page() {
         let host = ("host", "localhost:1");
         let token = (ACTION_HEADER, "act");
-        type Row<'a> = (Vec<(&'static str, &'a str)>, Result<(), Refusal>);
-        let table: Vec<Row<'_>> = vec![
+        let table: Vec<(Vec<Line<'_>>, Result<(), Refusal>)> = vec![
             (vec![host, token], Ok(())),
             (vec![host, token, ("origin", "http://localhost:1")], Ok(())),
             (vec![host], Err(Refusal::NoActionToken)),

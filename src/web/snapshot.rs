@@ -10,7 +10,7 @@ use super::health::Health;
 use crate::config::Config;
 use crate::event::Liveness;
 use crate::event::fold::RunView;
-use crate::model::{ItemKey, SessionId};
+use crate::model::{ItemKey, SessionId, Stage};
 use crate::report::lines::clip;
 use crate::store::{ActiveSession, FindingRow, ItemRow, RunRow};
 
@@ -53,7 +53,7 @@ pub fn state(
     let run = facts.runs.first();
     let titles: BTreeMap<&ItemKey, &ItemRow> = open.iter().map(|item| (&item.key, item)).collect();
     let sessions: Vec<Value> =
-        facts.active.iter().map(|active| session(active, log, &titles)).collect();
+        facts.active.iter().map(|active| session(active, log, &titles, config)).collect();
     let queue: Vec<Value> = open.iter().take(QUEUE).map(queued).collect();
     json!({
         "seq": log.seq,
@@ -119,7 +119,16 @@ fn the_run(run: &RunRow, facts: &Facts, view: &RunView) -> Value {
     value
 }
 
-fn session(active: &ActiveSession, log: &Log, open: &BTreeMap<&ItemKey, &ItemRow>) -> Value {
+fn session(
+    active: &ActiveSession,
+    log: &Log,
+    open: &BTreeMap<&ItemKey, &ItemRow>,
+    config: &Config,
+) -> Value {
+    let worst_case = match active.stage {
+        Stage::Triage => config.triage.max_cost,
+        Stage::Deep => config.analyze.max_cost,
+    };
     let view = log.view.sessions.get(&active.session);
     let row = active.item.as_ref().and_then(|key| open.get(key));
     let title = row.map(|row| clip(&row.title, LINE));
@@ -131,6 +140,7 @@ fn session(active: &ActiveSession, log: &Log, open: &BTreeMap<&ItemKey, &ItemRow
         "url": row.map(|row| &row.url),
         "attempt": active.attempt,
         "tier": active.tier,
+        "worst_case": worst_case,
         "started_at": active.started_at,
         "deadline_at": active.deadline_at,
         "pid": active.agent_pid.or(view.and_then(|view| view.pid)).unwrap_or(active.keeper_pid),

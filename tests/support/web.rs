@@ -104,19 +104,25 @@ impl Served {
     pub async fn ask(&self, method: &str, path: &str, more: &str) -> Answer {
         let host = if more.to_lowercase().contains("host:") { "" } else { "Host: localhost\r\n" };
         let request = format!("{method} {path} HTTP/1.1\r\n{host}Connection: close\r\n{more}\r\n");
-        let answer = self.raw(request.as_bytes()).await;
+        let answer = self.exchange(request.as_bytes(), false).await;
         let text = String::from_utf8_lossy(&answer).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
         Answer { status, head: head.into(), body: body.into() }
     }
 
-    /// Whatever comes back for these bytes, until the server closes.
+    /// Whatever comes back for these bytes, after which nothing more is sent.
     pub async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+        self.exchange(bytes, true).await
+    }
+
+    async fn exchange(&self, bytes: &[u8], and_no_more: bool) -> Vec<u8> {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         // The server may refuse before it has read everything.
         stream.write_all(bytes).await.ok();
-        stream.shutdown().await.ok();
+        if and_no_more {
+            stream.shutdown().await.ok();
+        }
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.ok();
         answer

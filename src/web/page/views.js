@@ -94,7 +94,7 @@ function slot(row, act) {
   return h("li.slot.live",
     h("div.row", tag("info", row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
     h("progress", { max: "1", "aria-label": "Time used of its limit" }),
-    h("div.facts", h("span.evidence"), h("span.time"), h("span.tree"), h("span.what"), h("span.who")));
+    h("div.facts", h("span.evidence"), h("span.time"), h("span.tree"), h("span.what"), h("span.money"), h("span.who")));
 }
 
 function fillSlot(element, row, now) {
@@ -108,12 +108,13 @@ function fillSlot(element, row, now) {
   const bar = element.querySelector("progress");
   bar.value = share;
   bar.className = share > 0.9 ? "bad" : share > 0.7 ? "warn" : "";
-  say(part("evidence"), row.stopping ? `being ended: ${words(row.stopping)}` : row.evidence || "no sign of life yet");
+  say(part("evidence"), row.stopping ? `being ended: ${words(row.stopping)}` : row.evidence || (row.last_progress ? `last step: ${words(row.last_progress)}` : "just started"));
   say(part("time"), `${span(used)} of ${span(limit)}`);
   const memory = row.beat?.rss_kib ? `, ${Math.round(row.beat.rss_kib / 1024)} MiB` : "";
   say(part("tree"), `${plural(row.processes ?? 0, "process").replace("processs", "processes")}${memory}`);
   const tool = row.beat?.open_tool ? `tool ${row.beat.open_tool}, ` : "";
   say(part("what"), `${tool}${plural(row.progress ?? 0, "step")}`);
+  say(part("money"), `at most ${dollars(row.worst_case)}`);
   say(part("who"), [row.model, `pid ${row.pid}`, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
 }
 
@@ -205,7 +206,7 @@ const took = (run) => (run.ended_at ? Date.parse(run.ended_at) - Date.parse(run.
 export function history(runs, measure) {
   const [valueOf, text] = MEASURES[measure];
   const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
-  byId("chart").replaceChildren(shown.length ? chart(shown, valueOf, text, measure) : h("p.empty", "The first run will be the first bar."));
+  byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "The first run will be the first bar.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
     h("td", moment(run.started_at)), h("td", words(run.outcome ?? "going on")), h("td", run.ended_at ? span(took(run)) : "–"),
     h("td", String(run.summary?.sessions ?? "–")), h("td", String(run.summary?.analysed ?? "–")), h("td", run.summary ? dollars(run.summary.cost) : "–"))));
@@ -218,17 +219,21 @@ function chart(runs, valueOf, text, measure) {
     element.append(...children);
     return element;
   };
-  const [width, height, foot] = [400, 120, 16];
+  const [width, height] = [400, 84];
   const top = Math.max(...runs.map(valueOf), 1e-9);
-  const slot = Math.min(28, width / runs.length);
+  const slot = Math.min(24, width / runs.length);
   const bars = runs.map((run, index) => {
-    const size = Math.max(2, (valueOf(run) / top) * (height - foot - 14));
+    const size = Math.max(2, (valueOf(run) / top) * (height - 2));
     const tone = run.outcome === "nothing_new" ? "idle" : toneOfRun(run);
     const title = svg("title", {}, `${moment(run.started_at)}: ${text(valueOf(run))}, ${words(run.outcome)}`);
-    return svg("rect", { class: tone, x: index * slot + slot * 0.15, y: height - foot - size, width: slot * 0.7, height: size, rx: 2 }, title);
+    return svg("rect", { class: tone, x: index * slot + slot * 0.15, y: height - 1 - size, width: slot * 0.7, height: size }, title);
   });
   const last = runs[runs.length - 1];
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${measure} of the last ${plural(runs.length, "run")}: at most ${text(top)}, the newest ${text(valueOf(last))}` },
-    svg("line", { x1: 0, x2: width, y1: height - foot, y2: height - foot }), ...bars,
-    svg("text", { x: 0, y: 9 }, text(top)), svg("text", { x: 0, y: height - 3 }, moment(runs[0].started_at)));
+  const label = `${measure} of the last ${plural(runs.length, "run")}: at most ${text(top)}, the newest ${text(valueOf(last))}`;
+  return [
+    h("div.ends", h("span", `at most ${text(top)}`), h("span", `newest ${text(valueOf(last))}`)),
+    svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+      svg("line", { x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), ...bars),
+    h("div.ends", h("span", moment(runs[0].started_at)), h("span", plural(runs.length, "run"))),
+  ];
 }
