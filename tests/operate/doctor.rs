@@ -173,6 +173,23 @@ async fn a_taken_port() {
     assert_eq!(world.run(&["doctor", "--json", "--set", &listen]).await.code(), 0);
 }
 
+#[tokio::test]
+async fn the_port_of_a_running_heartbeat_is_no_fault() {
+    let world = well().await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = format!("http.listen={free}");
+    let daemon = world.start(&["--quiet", "--set", &listen]);
+    let listening = || async { tokio::net::TcpStream::connect(free).await.ok().map(drop) };
+    world.until("dashboard", listening).await;
+    let said = world.run(&["doctor", "--json", "--set", &listen]).await;
+    let diagnosis = said.json();
+    let found = check(&diagnosis, "http");
+    assert_eq!(found["status"], "ok", "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains("already runs"), "{found:#}");
+    crate::support::signal(&daemon, nix::sys::signal::Signal::SIGTERM);
+    crate::support::finish(daemon).await;
+}
+
 /// In a user namespace that may hold no other one, where the machine allows to make such a thing.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_namespaces() {

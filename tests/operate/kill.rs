@@ -1,6 +1,6 @@
 //! `heartbeat kill`: the whole tree of one session, from another process.
 
-use crate::support::{World, finish};
+use crate::support::{World, finish, lines};
 
 /// Says hello, leaves a child in a session of its own, and then says nothing any more.
 const STUCK: &str = r#"
@@ -23,7 +23,8 @@ fn escaped(world: &World) -> usize {
 async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
     let world = World::new().await;
     world.agent(STUCK);
-    let run = world.start(&["--once", "--quiet"]);
+    let log = format!("log.file={}", world.path("log").display());
+    let run = world.start(&["--once", "--quiet", "--log-format", "json", "--set", &log]);
     let ready = || async { world.path("ready").exists().then_some(()) };
     world.until("stuck session", ready).await;
     assert_eq!(escaped(&world), 1, "the child in a session of its own");
@@ -49,4 +50,32 @@ async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
     let outcome = serde_json::json!({ "kind": "cancelled", "why": "operator" });
     assert_eq!(session["outcome"], outcome, "{session:#}");
     assert_eq!(session["survivors"], 0);
+    let told = lines(&world.path("log"));
+    let told = told.iter().find(|line| line["message"] == "kill").expect("a line about the kill");
+    assert_eq!((&told["session_id"], &told["signal"]), (&id.as_str().into(), &"SIGTERM".into()));
+    assert_eq!(told["run_id"], session["run"]);
+}
+
+#[tokio::test]
+async fn a_hung_session_is_told_as_stale_and_then_killed() {
+    let world = World::new().await;
+    world.agent(STUCK);
+    let log = format!("log.file={}", world.path("log").display());
+    let fast = ["--set", "timeouts.stall=2s", "--set", "timeouts.liveness=200ms"];
+    let args = ["--once", "--quiet", "--log-format", "json", "--set", &log];
+    let said = world.run(&[&args, &fast[..]].concat()).await;
+    assert_eq!(said.code(), 11, "{}", said.stderr);
+    assert_eq!(escaped(&world), 0, "survivors");
+    let lines = lines(&world.path("log"));
+    let of = |message: &str| lines.iter().position(|line| line["message"] == message).unwrap();
+    let (spawn, stale, kill, complete) = (of("spawn"), of("stale"), of("kill"), of("complete"));
+    assert!(spawn < stale && stale < kill && kill < complete, "{lines:#?}");
+    let session = &lines[spawn]["session_id"];
+    for place in [stale, kill, complete] {
+        assert_eq!(&lines[place]["session_id"], session, "{:#}", lines[place]);
+    }
+    let stale = &lines[stale];
+    assert_eq!(stale["threshold_ms"], 2000, "{stale:#}");
+    assert!(stale["running_for_ms"].as_u64() >= stale["since_progress_ms"].as_u64(), "{stale:#}");
+    assert_eq!(lines[complete]["outcome"], "stalled");
 }

@@ -138,13 +138,26 @@ pub(super) async fn port(patient: &Patient) -> Check {
     }
     match tokio::net::TcpListener::bind(listen).await {
         Ok(_free) => Check::ok(name, format!("{listen} is free")),
+        Err(_) if is_heartbeat(listen).await => {
+            Check::ok(name, format!("a heartbeat that already runs listens on {listen}"))
+        }
         Err(error) => Check::failed(
             name,
             format!("{listen} is taken or not allowed: {error}"),
-            "if it is not a heartbeat that already runs, choose another port in http.listen (ss \
-             -ltnp shows who has it)",
+            "choose another port in http.listen, or end who has it (ss -ltnp shows it)",
         ),
     }
+}
+
+/// Does whoever listens there answer as heartbeat does?
+async fn is_heartbeat(listen: &str) -> bool {
+    let ask = async {
+        let client = reqwest::Client::builder().no_proxy().build().ok()?;
+        let answer = client.get(format!("http://{listen}/livez")).send().await.ok()?;
+        let body: serde_json::Value = answer.json().await.ok()?;
+        body.get("seconds_since_turn").map(drop)
+    };
+    matches!(tokio::time::timeout(Duration::from_secs(5), ask).await, Ok(Some(())))
 }
 
 pub(super) fn told(patient: &Patient) -> Check {
