@@ -2,6 +2,8 @@
 //! started again: the final state is that of the run nobody disturbed, and no analysis is paid for
 //! twice except the one in flight.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Mutex;
@@ -45,12 +47,12 @@ fn settle(state: &Path) -> u32 {
     panic!("{}: there is always something new", state.display());
 }
 
-type FinalItem = (String, String, String, Option<String>, Option<String>, u32);
+/// Key, phase, text, finished text, verdict, findings.
+type Item = (String, String, String, Option<String>, Option<String>, u32);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Final {
-    /// Key, phase, text, finished text, verdict, findings.
-    items: Vec<FinalItem>,
+    items: Vec<Item>,
     /// Sessions that completed, by item; triage under "".
     completed: Vec<(String, u32)>,
 }

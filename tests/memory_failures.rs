@@ -1,6 +1,8 @@
 //! The state under a bad disk: full, failing, busy, damaged. Nothing is lost, the message says what
 //! to do, the exit code is 74.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

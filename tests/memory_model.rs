@@ -1,6 +1,8 @@
 //! Any sequence of edits, runs, failures and crashes against a plain model: nothing is lost,
 //! nothing is paid for too often, nothing counts as done that is not.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
+
 mod memory_support;
 
 use std::collections::BTreeMap;

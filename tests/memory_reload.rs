@@ -1,7 +1,7 @@
 //! A configuration that is read again in the middle of a run changes nothing in that run: the
 //! service, the simulated tracker and the scripted agent as real processes.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

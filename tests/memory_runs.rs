@@ -1,6 +1,8 @@
 //! Runs on a real state with everything else scripted: order, deferral, parking, first run,
 //! reconciliation, clocks.
 
+#![expect(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
+
 mod memory_support;
 
 use heartbeat::config::FirstRun;
@@ -89,6 +91,8 @@ async fn an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nob
         world.add(id, 1, 2);
     }
     world.outside.lock().unwrap().cursed = Some(1);
+    // Triage's first answer is of no use, the second one is: asked again, not failed.
+    world.outside.lock().unwrap().plays.push_back(Play::BadOutput);
     for _ in 0..6 {
         run(&world).await;
         world.clock.advance_ms(3_600_000);

@@ -56,19 +56,19 @@ pub struct KnownItem {
 }
 
 impl KnownItem {
-    fn from_row(row: &Row<'_>) -> Sql<(ItemKey, Self)> {
-        let known = Self {
-            phase: from_word(row, "phase")?,
-            reason: from_word(row, "reason")?,
-            revision: row.get("revision")?,
-            fingerprint: row.get("fingerprint")?,
-            processed_fingerprint: row.get("processed_fingerprint")?,
-            attempts: row.get("used")?,
-            next_attempt: row.get::<_, Option<Ms>>("next_attempt")?.map(|ms| ms.0),
-            deferrals: row.get("deferrals")?,
-            verdict: from_optional_json(row, "verdict")?,
-        };
-        Ok((row.get("key")?, known))
+    /// By position: this is read for every fetched item.
+    fn from_row(row: &Row<'_>) -> Sql<Self> {
+        Ok(Self {
+            phase: from_word(row, 0)?,
+            reason: from_word(row, 1)?,
+            revision: row.get(2)?,
+            fingerprint: row.get(3)?,
+            processed_fingerprint: row.get(4)?,
+            next_attempt: row.get::<_, Option<Ms>>(5)?.map(|ms| ms.0),
+            deferrals: row.get(6)?,
+            verdict: from_optional_json(row, 7)?,
+            attempts: row.get(8)?,
+        })
     }
 }
 
@@ -162,7 +162,8 @@ impl FirstRunFact {
 }
 
 /// `used` counts attempts on the seen text; for a row that has this text it is a column.
-const KNOWN: &str = "SELECT *, CASE WHEN fingerprint = ?2 THEN attempts ELSE
+const KNOWN: &str = "SELECT phase, reason, revision, fingerprint, processed_fingerprint,
+         next_attempt, deferrals, verdict, CASE WHEN fingerprint = ?2 THEN attempts ELSE
          (SELECT count(*) FROM attempts a
           WHERE a.key = ?1 AND a.fingerprint = ?2 AND a.counted = 1) END AS used
      FROM heartbeat_state WHERE key = ?1";
@@ -179,9 +180,10 @@ impl Store {
             let mut one = reading.prepare_cached(KNOWN)?;
             let mut known = HashMap::with_capacity(seen.len());
             for (key, fingerprint) in seen {
-                known.extend(
-                    one.query_row(params![key, fingerprint], KnownItem::from_row).optional()?,
-                );
+                let row = one.query_row(params![key, fingerprint], KnownItem::from_row);
+                if let Some(item) = row.optional()? {
+                    known.insert(key, item);
+                }
             }
             Ok(known)
         })
@@ -252,8 +254,10 @@ impl Journal {
     /// A page that changes nothing is not written at all.
     pub async fn record_page(&self, source: &str, page: PageRecord) -> Result<(), StoreError> {
         let source = source.to_owned();
-        let cursor = self.store().cursor(source.clone()).await?;
-        if page.is_idle(cursor) {
+        if page.is_idle(None) {
+            return Ok(());
+        }
+        if page.cursor.is_some() && page.is_idle(self.store().cursor(source.clone()).await?) {
             return Ok(());
         }
         let now = self.clock().now();

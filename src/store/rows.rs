@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Error, Row};
+use rusqlite::{Error, Row, RowIndex};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use super::Sql;
 use crate::model::{ItemKey, RunId, SessionId, Usd};
@@ -76,12 +76,15 @@ pub fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<T> {
 }
 
 /// The value of a JSON column that may be null.
-pub fn from_optional_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<Option<T>> {
+pub fn from_optional_json<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: impl RowIndex,
+) -> Sql<Option<T>> {
     row.get_ref(column)?.as_str_or_null()?.map(|text| parse(text, false)).transpose()
 }
 
 /// The enum of a column written with [`to_word`].
-pub fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<T> {
+pub fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: impl RowIndex) -> Sql<T> {
     parse(row.get_ref(column)?.as_str()?, true)
 }
 
@@ -92,9 +95,12 @@ pub fn from_optional_word<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> S
 
 fn parse<T: DeserializeOwned>(text: &str, word: bool) -> Sql<T> {
     let parsed = if word {
-        serde_json::from_value(serde_json::Value::String(text.to_owned()))
+        // No detour over a JSON value: this is read for every fetched item.
+        T::deserialize(text.into_deserializer())
     } else {
         serde_json::from_str(text)
     };
-    parsed.map_err(|e| Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e)))
+    parsed.map_err(|e: serde_json::Error| {
+        Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e))
+    })
 }
