@@ -101,6 +101,7 @@ impl Bench {
         };
         change(&mut limits);
         SessionSpec {
+            worst_case: heartbeat::model::Usd::ZERO,
             session,
             run: RunId(Uuid::now_v7()),
             stage: Stage::Deep,

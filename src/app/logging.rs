@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -113,7 +114,18 @@ where
     Box::new(layer)
 }
 
-const fn filter(level: LogLevel) -> LevelFilter {
+/// Our own lines at this level; those of libraries only when something is wrong, or when everything
+/// is asked for.
+fn filter(level: LogLevel) -> Targets {
+    let ours = own_level(level);
+    let others = if level == LogLevel::Trace { ours } else { ours.min(LevelFilter::WARN) };
+    Targets::new()
+        .with_default(others)
+        .with_target(env!("CARGO_CRATE_NAME"), ours)
+        .with_target(lifecycle::TARGET, ours)
+}
+
+const fn own_level(level: LogLevel) -> LevelFilter {
     match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,

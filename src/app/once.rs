@@ -91,11 +91,7 @@ async fn report(
         exit_code: code.number(),
         error: ended.error.map(|error| error.to_string()),
         summary: ended.summary,
-        text: TextSaving {
-            raw_bytes: view.raw_bytes,
-            clean_bytes: view.clean_bytes,
-            alarms: view.alarms,
-        },
+        text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
         findings: store.findings_in(run).await?,
         open: store.open_items().await?,
     })

@@ -134,6 +134,10 @@ impl SupervisedSessions {
             cwd: job.repository.unwrap_or(empty),
             stdin: job.words.user.into_bytes(),
             limits: limits(&self.config, job.stage),
+            worst_case: match job.stage {
+                Stage::Triage => self.config.triage.max_cost,
+                Stage::Deep => self.config.analyze.max_cost,
+            },
             scratch,
         })
     }

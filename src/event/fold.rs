@@ -101,6 +101,8 @@ pub struct SessionView {
     pub started_at: Timestamp,
     /// The hard limit.
     pub limit_ms: u64,
+    /// The most it may cost; what it really cost is known when it ends.
+    pub worst_case: Usd,
     /// The agent's process.
     pub pid: Option<u32>,
     /// The model in use.
@@ -194,7 +196,16 @@ impl RunView {
 
     fn apply_session(&mut self, at: Timestamp, event: &Event) {
         match event {
-            Event::SessionRegistered { session, stage, item, attempt, tier, limit_ms, .. } => {
+            Event::SessionRegistered {
+                session,
+                stage,
+                item,
+                attempt,
+                tier,
+                limit_ms,
+                worst_case,
+                ..
+            } => {
                 let view = SessionView {
                     stage: *stage,
                     item: item.clone(),
@@ -202,6 +213,7 @@ impl RunView {
                     tier: tier.clone(),
                     started_at: at,
                     limit_ms: *limit_ms,
+                    worst_case: *worst_case,
                     pid: None,
                     model: None,
                     verdict: LiveVerdict::Starting,

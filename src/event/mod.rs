@@ -10,7 +10,7 @@ mod words;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage};
+use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
 
 pub use words::{Decision, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Trigger};
 
@@ -195,6 +195,9 @@ pub enum Event {
         tier: String,
         /// The hard limit, for displays.
         limit_ms: u64,
+        /// The most it may cost: what is reserved for it.
+        #[serde(default)]
+        worst_case: Usd,
     },
     /// The agent runs.
     SessionSpawned {

@@ -149,6 +149,7 @@ mod tests {
             keeper_pid: 1,
             tier: "subreaper".into(),
             limit_ms: 1000,
+            worst_case: crate::model::Usd::ZERO,
         });
         journal.flush().await.unwrap();
         let live = until(&folder, |live| live["step"] == "triaging").await;

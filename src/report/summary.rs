@@ -39,11 +39,27 @@ pub struct TextSaving {
     pub raw_bytes: u64,
     /// As it reaches a prompt.
     pub clean_bytes: u64,
+    /// Estimated tokens of one item as fetched, on average.
+    pub raw_tokens_per_item: u64,
+    /// Estimated tokens of one item as it reaches a prompt, on average.
+    pub clean_tokens_per_item: u64,
     /// Items with hidden or invisible text.
     pub alarms: u64,
 }
 
 impl TextSaving {
+    /// Of `items` items. A token is about four bytes.
+    pub fn of(raw_bytes: u64, clean_bytes: u64, items: u64, alarms: u64) -> Self {
+        let per_item = |bytes: u64| bytes.div_ceil(4).checked_div(items).unwrap_or(0);
+        Self {
+            raw_bytes,
+            clean_bytes,
+            raw_tokens_per_item: per_item(raw_bytes),
+            clean_tokens_per_item: per_item(clean_bytes),
+            alarms,
+        }
+    }
+
     /// What is left, in percent.
     pub fn percent_left(self) -> u64 {
         (self.clean_bytes * 100).checked_div(self.raw_bytes).unwrap_or(100)
@@ -73,10 +89,12 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         row(
             "text",
             format!(
-                "{} → {} bytes ({} %)",
+                "{} → {} bytes ({} %), about {} → {} tokens an item",
                 report.text.raw_bytes,
                 report.text.clean_bytes,
-                report.text.percent_left()
+                report.text.percent_left(),
+                report.text.raw_tokens_per_item,
+                report.text.clean_tokens_per_item
             ),
         );
     }

@@ -149,5 +149,7 @@ fn session_line(view: &RunView, session: &SessionView) -> String {
     } else {
         format!(" · {}", clip(&session.last_progress, 30))
     };
-    format!("{} {subject} · {state}{last}", session.stage)
+    let limit = session.limit_ms / 60_000;
+    let (stage, most) = (session.stage, session.worst_case);
+    format!("of {limit} min · {stage} {subject} · {state}{last} · at most {most}")
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::fetch::BoxFuture;
-use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage};
+use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
 #[derive(Debug, Clone)]
@@ -37,6 +37,8 @@ pub struct SessionSpec {
     pub scratch: PathBuf,
     /// Its bounds.
     pub limits: SessionLimits,
+    /// The most it may cost, for those who watch it.
+    pub worst_case: Usd,
 }
 
 /// The bounds of one session.

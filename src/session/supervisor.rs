@@ -150,6 +150,7 @@ impl Supervisor {
             keeper_pid: keeper.identity.pid,
             tier: keeper.tier.to_string(),
             limit_ms: milliseconds(spec.limits.hard),
+            worst_case: spec.worst_case,
         });
         Ok(())
     }

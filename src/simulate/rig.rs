@@ -86,6 +86,7 @@ impl Rig {
         let mut args: Vec<OsString> = args.iter().map(OsString::from).collect();
         args.push(self.canary(session).into_os_string());
         SessionSpec {
+            worst_case: crate::model::Usd::ZERO,
             session,
             run: RunId(Uuid::now_v7()),
             stage: Stage::Deep,

@@ -36,9 +36,10 @@ fn findings_name_files_that_exist_in_the_code_base() {
 fn a_second_run_finishes_what_was_deferred_and_a_third_finds_nothing_new() {
     let world = World::new(20);
     let (_, first) = world.run_once(&["--set", "limits.max_deep_per_run=9"]);
-    assert_eq!(first["summary"]["deferred"], 1);
+    let deferred = &first["summary"]["deferred"];
+    assert!(deferred.as_u64() > Some(0), "{first:#}");
     let (_, second) = world.run_once(&[]);
-    assert_eq!(second["summary"]["analysed"], 1, "{second:#}");
+    assert_eq!(&second["summary"]["analysed"], deferred, "{second:#}");
     assert_eq!(second["summary"]["triaged"], 0, "its verdict is remembered");
     let (code, third) = world.run_once(&[]);
     assert_eq!((code, &third["outcome"]), (0, &"nothing_new".into()));
