@@ -13,7 +13,7 @@ use crate::schedule::Schedule;
 /// Arguments of `heartbeat init`.
 #[derive(Debug, Clone, Args)]
 pub struct InitArgs {
-    /// Address of the organisation, such as https://dev.azure.com/contoso
+    /// Address of the organisation, such as `https://dev.azure.com/contoso`
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
     /// Project whose items are watched

