@@ -152,8 +152,9 @@ mod tests {
             worst_case: crate::model::Usd::ZERO,
         });
         journal.flush().await.unwrap();
-        let live = until(&folder, |live| live["step"] == "triaging").await;
-        assert!(live["sessions"][session.to_string()].is_object(), "{live}");
+        let id = session.to_string();
+        let live = until(&folder, |live| live["sessions"][&id].is_object()).await;
+        assert_eq!(live["step"], "triaging", "{live}");
         // Quiet: not one event, and yet it is written again and again.
         let first = live["beat"].as_u64().unwrap();
         until(&folder, |live| live["beat"].as_u64() >= Some(first + 3)).await;
