@@ -61,7 +61,7 @@ pub struct GlobalArgs {
     /// Configuration file [default: $HEARTBEAT_CONFIG, ./heartbeat.toml, XDG config folder]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// State folder; overrides [state] dir
+    /// State folder; overrides the key state.dir
     #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// Override any configuration key, such as --set limits.max_live_sessions=2

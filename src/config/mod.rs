@@ -1,7 +1,7 @@
 //! Configuration: one embedded, commented default file, under the user's file, under the
 //! environment, under flags; every error names where a value came from and what is allowed.
 //!
-//! [`load`] reports all that is wrong at once; [`Reloader`] keeps the last good configuration
+//! [`load()`] reports all that is wrong at once; [`Reloader`] keeps the last good configuration
 //! when an edit breaks it. Secrets are never among the values: a configuration says where a
 //! credential lives, and [`credential`] fetches it when it is needed.
 

@@ -1,7 +1,7 @@
 //! Follows the log and keeps the newest picture for everybody who asks.
 //!
 //! There is no polling while nobody looks: a picture is made when it is asked for and the last one
-//! is older than [`FRESH`], or when an event arrives and somebody listens. All answers of one
+//! is older than `FRESH`, or when an event arrives and somebody listens. All answers of one
 //! moment are rendered once and shared.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

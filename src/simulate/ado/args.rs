@@ -19,7 +19,7 @@ pub struct SimulateAdoArgs {
     /// The only secret that is accepted; without it any is.
     #[arg(long)]
     pub token: Option<String>,
-    /// A fault as NAME[@KIND][*TIMES], such as throttled429@wiql*2; may be given several times.
+    /// A fault by name, with a kind of request and a number of times if wanted, such as throttled429@wiql*2; may be given several times.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<ActiveFault>,
 }
