@@ -16,6 +16,7 @@ mod logfile;
 mod logging;
 mod notify;
 pub mod once;
+mod publisher;
 mod sessions;
 mod setting;
 mod signals;

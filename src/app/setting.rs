@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use secrecy::SecretString;
+
 use super::TemporaryFolder;
 use super::code::CodeBases;
 use super::gate::MachineGate;
+use super::publisher::AdoPublisher;
 use super::sessions::{LiveSessions, SupervisedSessions};
 use super::web::Watchers;
 use crate::cli::args::GlobalArgs;
@@ -17,7 +20,7 @@ use crate::fetch::ado::{AdoSource, Credential};
 use crate::fetch::{Guarded, Source};
 use crate::model::RunId;
 use crate::prompt::Prompts;
-use crate::run::{Edges, Run, RunError};
+use crate::run::{Edges, Publisher, Run, RunError};
 use crate::session::StopHandle;
 use crate::store::{Journal, Store};
 
@@ -140,14 +143,30 @@ impl Setting {
         Ok(Run::new(id, trigger, config, prompts, journal, edges, stop))
     }
 
-    /// The tracker behind its breaker.
-    pub fn source(&self, journal: &Journal) -> Result<Guarded, CommandError> {
+    fn ado(&self, journal: &Journal) -> Result<AdoSource, CommandError> {
         let (memory, clock) = (Arc::new(journal.clone()), self.clock.clone());
         let credential = Arc::clone(&self.credential);
-        let ado = AdoSource::new(&self.config.source, credential, clock.clone(), memory)
-            .map_err(RunError::Fetch)?;
+        Ok(AdoSource::new(&self.config.source, credential, clock, memory)
+            .map_err(RunError::Fetch)?)
+    }
+
+    /// The tracker behind its breaker.
+    pub fn source(&self, journal: &Journal) -> Result<Guarded, CommandError> {
+        let ado = self.ado(journal)?;
         let notebook = ado.notebook();
-        Ok(Guarded::new(Arc::new(ado), notebook, clock, Arc::new(journal.clone())))
+        Ok(Guarded::new(Arc::new(ado), notebook, self.clock.clone(), Arc::new(journal.clone())))
+    }
+
+    /// Where findings are left, if the configuration asks for it.
+    fn publisher(&self, journal: &Journal) -> Result<Option<Arc<dyn Publisher>>, CommandError> {
+        let source = &self.config.source;
+        if !source.write_back {
+            return Ok(None);
+        }
+        let secret = self.environment.text(&self.config.agent.credential_env);
+        let secret = secret.map(SecretString::from);
+        let publisher = AdoPublisher::new(self.ado(journal)?, &source.write_back_tag, secret);
+        Ok(Some(Arc::new(publisher)))
     }
 
     /// Supervised sessions of the configured agent.
@@ -162,6 +181,7 @@ impl Setting {
             sessions: Arc::new(self.sessions(journal)?),
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
             gate: Arc::new(MachineGate::new(&self.config, journal)),
+            publisher: self.publisher(journal)?,
         })
     }
 }

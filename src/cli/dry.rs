@@ -18,6 +18,9 @@ pub fn render(rehearsal: &Rehearsal) -> String {
     for prompt in &rehearsal.prompts {
         render_prompt(&mut text, prompt);
     }
+    if let Some(answer) = &rehearsal.write_back {
+        let _: std::fmt::Result = writeln!(text, "\nWrite-back: {answer}.");
+    }
     let _: std::fmt::Result = writeln!(
         text,
         "\nA run would start at most {} sessions and spend at most {} (budget {} per run).\n\

@@ -288,6 +288,22 @@ pub enum Event {
         /// By which session.
         session: SessionId,
     },
+    /// A finding was left on its work item.
+    FindingPublished {
+        /// Which.
+        item: ItemKey,
+        /// The revision our write made.
+        rev: i64,
+    },
+    /// A finding could not be left on its work item; it is stored all the same.
+    PublishFailed {
+        /// Which.
+        item: ItemKey,
+        /// The class, as a stable code.
+        class: String,
+        /// For people.
+        message: String,
+    },
     /// Triage alone was enough; the item is finished.
     ItemSettled {
         /// Which.
@@ -353,6 +369,8 @@ impl Event {
             | Self::ItemTriaged { item, .. }
             | Self::ContextBuilt { item, .. }
             | Self::FindingStored { item, .. }
+            | Self::FindingPublished { item, .. }
+            | Self::PublishFailed { item, .. }
             | Self::ItemSettled { item }
             | Self::ItemDeferred { item, .. }
             | Self::ItemWaiting { item, .. }

@@ -91,6 +91,12 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             )
         }
         Event::FindingStored { item, .. } => format!("finding  {}", name(item)),
+        Event::FindingPublished { item, rev } => {
+            format!("written  {} as revision {rev}", name(item))
+        }
+        Event::PublishFailed { item, message, .. } => {
+            format!("not written to {}: {message}", name(item))
+        }
         Event::ItemDeferred { item, reason } => {
             format!("deferred {} ({})", name(item), word(reason))
         }

@@ -69,7 +69,10 @@ impl Run {
                 let attempts = self.attempts_of(&key).await?;
                 let result = self.deep_result(session, *end, attempts, Some(&context.root));
                 let next = gate_after(&result);
-                self.journal.apply_deep(session, self.id, key, fingerprint, result).await?;
+                self.journal.apply_deep(session, self.id, key, fingerprint, result.clone()).await?;
+                if let DeepResult::Finished(finding) = &result {
+                    self.publish(&work, finding).await?;
+                }
                 Ok(next)
             }
             Started::Refused(reason) => {

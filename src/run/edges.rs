@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::event::Reason;
-use crate::fetch::{BoxFuture, Source};
-use crate::model::{CleanItem, ItemKey, RunId, SessionId, Stage, Verdict};
+use crate::fetch::{BoxFuture, FetchError, Source};
+use crate::model::{CleanItem, ItemId, ItemKey, RunId, SessionId, Stage, Verdict};
 use crate::prompt::Rendered;
 use crate::session::{LedgerError, SessionEnd, StopSignal};
 
@@ -20,6 +20,28 @@ pub struct Edges {
     pub code: Arc<dyn CodeBase>,
     /// The machine's say in whether another session may start.
     pub gate: Arc<dyn Gate>,
+    /// Where findings are left, if they are.
+    pub publisher: Option<Arc<dyn Publisher>>,
+}
+
+/// A finding for the work item it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publishing {
+    /// Which item.
+    pub id: ItemId,
+    /// The revision the finding was made from.
+    pub rev: i64,
+    /// As Markdown.
+    pub comment: String,
+}
+
+/// Leaves findings where people work.
+pub trait Publisher: Send + Sync {
+    /// Leaves it, once; the revision that made.
+    fn publish(&self, publishing: Publishing) -> BoxFuture<'_, Result<i64, FetchError>>;
+
+    /// Would it be taken? Changes nothing.
+    fn validate(&self, publishing: Publishing) -> BoxFuture<'_, Result<(), FetchError>>;
 }
 
 /// One session's work, ready to start.

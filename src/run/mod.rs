@@ -10,6 +10,7 @@ mod edges;
 mod first;
 mod gate;
 mod plan;
+mod publish;
 mod reconcile;
 mod recover;
 mod rehearse;
@@ -27,7 +28,9 @@ use crate::prompt::{PromptError, Prompts};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, StoreError};
 
-pub use edges::{CodeBase, CodeContext, CodeError, Edges, Gate, Job, Sessions};
+pub use edges::{
+    CodeBase, CodeContext, CodeError, Edges, Gate, Job, Publisher, Publishing, Sessions,
+};
 pub use first::Backlog;
 pub use rehearse::{Rehearsal, RehearsedDecision, RehearsedPrompt};
 

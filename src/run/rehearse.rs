@@ -28,6 +28,9 @@ pub struct Rehearsal {
     pub worst_case: Usd,
     /// The budget of a run.
     pub budget_per_run: Usd,
+    /// What the tracker says to a comment on the first item, if findings are written back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_back: Option<String>,
 }
 
 /// One decision.
@@ -92,6 +95,7 @@ impl Run {
             prompts,
             worst_case: wanted.min(budget_per_run),
             budget_per_run,
+            write_back: self.validate_publishing(&work).await,
         })
     }
 

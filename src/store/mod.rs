@@ -19,6 +19,7 @@ mod ndjson;
 mod periods;
 mod place;
 mod provider;
+mod publications;
 mod results;
 mod retention;
 mod rows;

@@ -188,7 +188,7 @@ async fn a_glance_tells_revision_and_state_without_the_texts() {
     let setup = setup().await;
     let id = FIRST_ID + 1;
     setup.simulator.edit_item(id, &[("System.State", json!("Closed"))]).unwrap();
-    let glances = setup.source().current(&[ItemId(id), ItemId(1), ItemId(id + 1)]).await.unwrap();
+    let glances = setup.source().glance_at(&[ItemId(id), ItemId(1), ItemId(id + 1)]).await.unwrap();
     assert_eq!(glances.len(), 2);
     assert_eq!((glances[0].id.0, glances[0].rev, glances[0].state.as_str()), (id, 2, "Closed"));
     assert_eq!((glances[1].id.0, glances[1].rev), (id + 1, 1));

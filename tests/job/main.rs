@@ -14,3 +14,4 @@ mod demo;
 mod exit_codes;
 mod limits;
 mod support;
+mod write_back;

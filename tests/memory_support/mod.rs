@@ -126,6 +126,7 @@ impl World {
         let prompts = Prompts::load(&self.config, |path| std::fs::read_to_string(path)).unwrap();
         let sessions = ScriptedSessions { world: self.clone(), journal: journal.clone() };
         let edges = Edges {
+            publisher: None,
             source: Arc::new(Tracker(Arc::clone(&self.outside))),
             sessions: Arc::new(sessions),
             code: Arc::new(NoCode),

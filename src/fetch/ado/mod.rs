@@ -47,11 +47,12 @@ pub use write_back::{Glance, WriteBack, Written};
 use self::http::{Call, Repeat, Transport};
 use super::retry::RetryPolicy;
 use super::{
-    BoxFuture, FailureClass, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait,
-    SourceMemory,
+    BoxFuture, Current, FailureClass, FetchError, FetchRequest, Notebook, Pages,
+    Source as SourceTrait, SourceMemory,
 };
 use crate::clock::Clock;
 use crate::config::{self, SourceMode};
+use crate::model::ItemId;
 
 /// One project of one organisation or collection.
 #[derive(Clone)]
@@ -117,6 +118,15 @@ impl SourceTrait for AdoSource {
             self.0.transport.recall().await?;
             let pages = pages::AdoPages::new(Arc::clone(&self.0), request);
             Ok(Box::new(pages) as Box<dyn Pages>)
+        })
+    }
+
+    fn current(&self, ids: Vec<ItemId>) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
+        Box::pin(async move {
+            let glances = self.glance_at(&ids).await?;
+            let current =
+                |glance: Glance| Current { id: glance.id, rev: glance.rev, state: glance.state };
+            Ok(Some(glances.into_iter().map(current).collect()))
         })
     }
 

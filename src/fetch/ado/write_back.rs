@@ -170,7 +170,7 @@ pub struct Glance {
 
 impl AdoSource {
     /// Where these items stand now, in the order asked for; one that is gone is left out.
-    pub async fn current(&self, ids: &[ItemId]) -> Result<Vec<Glance>, FetchError> {
+    pub async fn glance_at(&self, ids: &[ItemId]) -> Result<Vec<Glance>, FetchError> {
         let read = async {
             let mut all = Vec::with_capacity(ids.len());
             for part in ids.chunks(super::read::LARGEST_BATCH) {
