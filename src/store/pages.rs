@@ -1,0 +1,257 @@
+//! A page of decisions and what it makes of the rows: all of it in one transaction, together with
+//! the cursor it allows to move; nothing at all if it changes nothing.
+
+use jiff::Timestamp;
+use rusqlite::{Transaction, params};
+
+use super::items::{Phase, defer_item, vanish_item};
+use super::rows::{Ms, to_word};
+use super::{Journal, Sql, StoreError};
+use crate::event::{Decision, Event, Reason};
+use crate::model::{ItemId, ItemKey};
+
+/// What a decision makes of an item's row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// It says everything already.
+    Nothing,
+    /// Only what does not reach the prompt moved: revision, date, title for displays.
+    Touch,
+    /// A new text, or another standing.
+    Row,
+}
+
+/// One item of a page with what was decided for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// Which.
+    pub key: ItemKey,
+    /// The tracker's number.
+    pub id: ItemId,
+    /// One line.
+    pub title: String,
+    /// Bug, Task, …
+    pub item_type: String,
+    /// For people.
+    pub url: String,
+    /// 1 is the most urgent.
+    pub priority: Option<i64>,
+    /// The revision read.
+    pub revision: i64,
+    /// The tracker's date of it.
+    pub changed_at: Timestamp,
+    /// Of what would reach the prompt.
+    pub fingerprint: String,
+    /// What was decided.
+    pub decision: Decision,
+    /// Why.
+    pub reason: Reason,
+    /// Attempts already used on this text.
+    pub attempts: u32,
+    /// What it means for the row.
+    pub write: Write,
+}
+
+/// All decisions on one page, stored together with the cursor they allow to move.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageRecord {
+    /// In the page's order.
+    pub planned: Vec<Planned>,
+    /// Of this page or an earlier one: pushed beyond the end of the run's line.
+    pub crowded_out: Vec<ItemKey>,
+    /// Asked for and gone.
+    pub vanished: Vec<ItemKey>,
+    /// The next query may begin here.
+    pub cursor: Option<Timestamp>,
+    /// Treat new work as seen: the baseline of a first run.
+    pub baseline: bool,
+    /// What this page says about the state's first run, if it is not over yet.
+    pub first_run: Option<FirstRunFact>,
+}
+
+impl PageRecord {
+    /// Would storing it change nothing?
+    fn is_idle(&self, cursor: Option<Timestamp>) -> bool {
+        self.planned.iter().all(|planned| {
+            planned.write == Write::Nothing && planned.decision == Decision::Unchanged
+        }) && self.crowded_out.is_empty()
+            && self.vanished.is_empty()
+            && self.first_run.is_none()
+            && self.cursor <= cursor
+    }
+}
+
+/// How far the first run on a state came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstRunFact {
+    /// The present is being recorded as seen; a run that was cut short goes on with it.
+    Baseline,
+    /// Over: from now on, what is new is work.
+    Over,
+}
+
+impl FirstRunFact {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Over => "over",
+        }
+    }
+}
+
+impl Journal {
+    /// Stores the decisions on a page: nothing the source delivered can be lost after this.
+    /// A page that changes nothing is not written at all.
+    pub async fn record_page(&self, source: &str, page: PageRecord) -> Result<(), StoreError> {
+        let source = source.to_owned();
+        if page.is_idle(None) {
+            return Ok(());
+        }
+        if page.cursor.is_some() && page.is_idle(self.store().cursor(source.clone()).await?) {
+            return Ok(());
+        }
+        let now = self.clock().now();
+        self.commit(move |transaction, told| {
+            for planned in &page.planned {
+                record_item(transaction, planned, now, page.baseline, told)?;
+            }
+            for key in &page.crowded_out {
+                defer_item(transaction, key, Reason::MaxItemsPerRun, told)?;
+            }
+            for key in &page.vanished {
+                vanish_item(transaction, key, Reason::Deleted, now, told)?;
+            }
+            if let Some(fact) = page.first_run {
+                set_first_run(transaction, fact)?;
+            }
+            move_cursor(transaction, &source, page.cursor)
+        })
+        .await
+    }
+
+    /// The first run on this state came this far.
+    pub async fn note_first_run(&self, fact: FirstRunFact) -> Result<(), StoreError> {
+        self.commit(move |transaction, _| set_first_run(transaction, fact)).await
+    }
+}
+
+fn record_item(
+    transaction: &Transaction<'_>,
+    planned: &Planned,
+    now: Timestamp,
+    baseline: bool,
+    told: &mut Vec<Event>,
+) -> Sql<()> {
+    match (planned.decision, planned.write) {
+        (Decision::Vanished, _) => {
+            return vanish_item(transaction, &planned.key, planned.reason, now, told);
+        }
+        (_, Write::Nothing) => {}
+        (_, Write::Touch) => touch(transaction, planned, now)?,
+        (_, Write::Row) => upsert(transaction, planned, now, baseline)?,
+    }
+    let (decision, reason) = if baseline && planned.write == Write::Row {
+        (Decision::Unchanged, Reason::Baseline)
+    } else {
+        (planned.decision, planned.reason)
+    };
+    if decision != Decision::Unchanged || reason == Reason::Baseline {
+        let (item, rev, title) = (planned.key.clone(), planned.revision, planned.title.clone());
+        told.push(Event::ItemDecided { item, rev, title, decision, reason });
+    }
+    Ok(())
+}
+
+/// What moved does not reach the prompt: the row only keeps up with the tracker.
+fn touch(transaction: &Transaction<'_>, planned: &Planned, now: Timestamp) -> Sql<()> {
+    transaction
+        .prepare_cached(
+            "UPDATE heartbeat_state SET title = ?2, item_type = ?3, url = ?4, priority = ?5,
+                 revision = ?6, last_changed = ?7, last_seen = ?8 WHERE key = ?1",
+        )?
+        .execute(params![
+            planned.key,
+            planned.title,
+            planned.item_type,
+            planned.url,
+            planned.priority,
+            planned.revision,
+            Ms(planned.changed_at),
+            Ms(now)
+        ])
+        .map(drop)
+}
+
+/// New work starts with all its attempts; work carried over keeps what it has.
+fn upsert(
+    transaction: &Transaction<'_>,
+    planned: &Planned,
+    now: Timestamp,
+    baseline: bool,
+) -> Sql<()> {
+    let finished = baseline || planned.decision == Decision::Unchanged;
+    let phase = match planned.decision {
+        _ if finished => Phase::Done,
+        Decision::Parked => Phase::Parked,
+        _ => Phase::Pending,
+    };
+    let reason = if baseline { Reason::Baseline } else { planned.reason };
+    transaction
+        .prepare_cached(
+            "INSERT INTO heartbeat_state
+                 (key, item_id, title, item_type, url, priority, revision, last_changed,
+                  fingerprint, processed_fingerprint, phase, reason, first_seen, last_seen,
+                  deferrals, attempts)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15)
+             ON CONFLICT (key) DO UPDATE SET
+                 title = ?3, item_type = ?4, url = ?5, priority = ?6, revision = ?7,
+                 last_changed = ?8, phase = ?11, reason = ?12, last_seen = ?13, next_attempt = NULL,
+                 attempts = CASE WHEN fingerprint = ?9 THEN attempts ELSE ?15 END,
+                 triage_failures = CASE WHEN fingerprint = ?9 THEN triage_failures ELSE 0 END,
+                 verdict = CASE WHEN fingerprint = ?9 THEN verdict ELSE NULL END,
+                 processed_fingerprint = coalesce(?10, processed_fingerprint),
+                 deferrals = CASE ?11 WHEN 'pending' THEN deferrals + ?14 ELSE 0 END,
+                 fingerprint = ?9",
+        )?
+        .execute(params![
+            planned.key,
+            planned.id.0,
+            planned.title,
+            planned.item_type,
+            planned.url,
+            planned.priority,
+            planned.revision,
+            Ms(planned.changed_at),
+            planned.fingerprint,
+            finished.then_some(&planned.fingerprint),
+            to_word(&phase)?,
+            to_word(&reason)?,
+            Ms(now),
+            u32::from(planned.decision == Decision::Deferred),
+            planned.attempts,
+        ])
+        .map(drop)
+}
+
+fn set_first_run(transaction: &Transaction<'_>, fact: FirstRunFact) -> Sql<()> {
+    transaction
+        .execute(
+            "INSERT INTO facts (name, value) VALUES ('first_run', ?1)
+             ON CONFLICT (name) DO UPDATE SET value = ?1 WHERE value <> 'over'",
+            [fact.as_str()],
+        )
+        .map(drop)
+}
+
+/// Forward only: a clock that was set back cannot make us read everything again.
+fn move_cursor(transaction: &Transaction<'_>, source: &str, to: Option<Timestamp>) -> Sql<()> {
+    let Some(to) = to else { return Ok(()) };
+    transaction
+        .execute(
+            "INSERT INTO cursors (source, changed_since) VALUES (?1, ?2)
+             ON CONFLICT (source) DO UPDATE SET changed_since = max(changed_since, ?2)
+             WHERE changed_since < ?2",
+            params![source, Ms(to)],
+        )
+        .map(drop)
+}
