@@ -49,19 +49,19 @@ fn fill(database: &std::path::Path, rows: usize) {
     transaction.commit().unwrap();
 }
 
-/// Every fiftieth item changed.
-fn fetched(count: usize, rows: usize) -> Vec<(usize, String)> {
+/// As the source delivers it: key and what would reach the prompt. Every fiftieth item changed.
+fn fetched(count: usize, rows: usize) -> Vec<(ItemKey, String)> {
     let version = |position: usize| if position.is_multiple_of(50) { 2 } else { 1 };
     (0..count)
         .map(|position| (position * rows / count, version(position)))
-        .map(|(id, version)| (id, fingerprint(id, version)))
+        .map(|(id, version)| (key(id), fingerprint(id, version)))
         .collect()
 }
 
-fn planned(id: usize, text: &str, decision: Decision, write: Write) -> Planned {
+fn planned(key: &ItemKey, text: &str, decision: Decision, write: Write) -> Planned {
     Planned {
-        key: key(id),
-        id: ItemId(i64::try_from(id).unwrap()),
+        key: key.clone(),
+        id: key.item_id().unwrap(),
         title: String::new(),
         item_type: "Bug".into(),
         url: String::new(),
@@ -77,15 +77,15 @@ fn planned(id: usize, text: &str, decision: Decision, write: Write) -> Planned {
 }
 
 /// What a run does for every page: look up, decide, record.
-async fn plan(journal: &Journal, items: &[(usize, String)], store_work: bool) -> usize {
+async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) -> usize {
     let now = journal.clock().now();
     let mut work = 0;
     for page in items.chunks(PAGE) {
-        let seen = page.iter().map(|(id, text)| (key(*id), text.clone())).collect();
+        let seen = page.to_vec();
         let known = journal.store().known(seen).await.unwrap();
         let mut record = PageRecord::default();
-        for (id, text) in page {
-            let known = known.get(&key(*id)).map(|known| Known {
+        for (key, text) in page {
+            let known = known.get(key).map(|known| Known {
                 standing: if known.phase == Phase::Done {
                     Standing::Done
                 } else {
@@ -102,7 +102,7 @@ async fn plan(journal: &Journal, items: &[(usize, String)], store_work: bool) ->
             work += usize::from(is_work);
             let write = if is_work && store_work { Write::Row } else { Write::Nothing };
             let decision = if store_work { decision } else { Decision::Unchanged };
-            record.planned.push(planned(*id, text, decision, write));
+            record.planned.push(planned(key, text, decision, write));
         }
         journal.record_page("ado", record).await.unwrap();
     }
@@ -110,14 +110,14 @@ async fn plan(journal: &Journal, items: &[(usize, String)], store_work: bool) ->
 }
 
 /// The same question by hand: what was fetched and is not known like that?
-fn by_hand(database: &std::path::Path, items: &[(usize, String)]) -> usize {
+fn by_hand(database: &std::path::Path, items: &[(ItemKey, String)]) -> usize {
     let mut connection = Connection::open(database).unwrap();
     let transaction = connection.transaction().unwrap();
     transaction.execute_batch("CREATE TEMP TABLE fetched (key TEXT, fingerprint TEXT)").unwrap();
     {
         let mut insert = transaction.prepare("INSERT INTO fetched VALUES (?1, ?2)").unwrap();
-        for (id, text) in items {
-            insert.execute(params![key(*id).to_string(), text]).unwrap();
+        for (key, text) in items {
+            insert.execute(params![key.to_string(), text]).unwrap();
         }
     }
     let changed: usize = transaction
