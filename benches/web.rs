@@ -2,6 +2,7 @@
 //!
 //! `cargo bench --bench web`: prints a table. With `wrk` on the path its figures are added. Figures
 //! are ratios wherever the machine would decide the absolute ones.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, or stops")]
 
 #[path = "../tests/support/web.rs"]
 mod support;

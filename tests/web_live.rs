@@ -1,4 +1,5 @@
 //! A run that says nothing for long is seen to be alive: in `events.ndjson` and in `live.json`.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may stop them")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

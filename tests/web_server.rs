@@ -220,8 +220,8 @@ async fn one_who_does_not_read_keeps_nobody_waiting() {
     deaf.until(|text| text.contains("event: state")).await;
     let mut attentive = served.listen("", "").await;
     attentive.until(|text| text.contains("event: state")).await;
-    let message = "x".repeat(16 << 10);
-    let (rounds, in_one) = (40, 50);
+    let message = "x".repeat(8 << 10);
+    let (rounds, in_one) = (26, 50);
     for round in 1..=rounds {
         for _ in 0..in_one {
             served.journal.emit(Event::ConfigBroken { message: message.clone() });

@@ -218,6 +218,16 @@ impl Hub {
         self.log.lock().await.view.clone()
     }
 
+    /// What is told of an earlier run needs the titles that the newest one's view may not have.
+    pub async fn learn_title(&self, view: &mut crate::event::fold::RunView, recorded: &Recorded) {
+        let Some(key) = recorded.event.item() else { return };
+        if !view.titles.contains_key(key)
+            && let Ok(Some(row)) = self.store.item(key.clone()).await
+        {
+            view.titles.insert(key.clone(), row.title);
+        }
+    }
+
     /// The loop that this process lives by has turned once more.
     pub fn turned(&self) {
         *self.turned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

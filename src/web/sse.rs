@@ -32,7 +32,7 @@ const BUFFER: usize = 16 << 10;
 /// Silence is broken this often, so that a dead connection shows on both sides.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A listener that takes nothing for this long is sent away.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// More missed events than this are not told one by one.
 const MOST_MISSED: i64 = 1000;
 
@@ -139,12 +139,13 @@ async fn tell_missed(hub: &Hub, wire: &mut Wire, after: i64) -> io::Result<i64> 
         wire.send(&text.into()).await?;
         return Ok(last);
     }
-    let view = hub.view().await;
+    let mut view = hub.view().await;
     let mut sent = after;
     while sent < last {
         let events = store.events_after(sent, 100).await.map_err(io::Error::other)?;
         let Some(newest) = events.last().map(|recorded| recorded.seq) else { break };
         for recorded in &events {
+            hub.learn_title(&mut view, recorded).await;
             wire.send(&happened(recorded, &view).bytes).await?;
         }
         sent = newest;

@@ -1,5 +1,5 @@
 //! A server over a state of its own, and a client that says exactly what it is told.
-#![expect(dead_code, reason = "each test file uses its part")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may stop them")]
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

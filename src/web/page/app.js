@@ -17,10 +17,11 @@ async function read(path) {
 
 async function act(path, done) {
   const send = () => fetch(path, { method: "POST", headers: { "x-heartbeat-token": page.token } });
-  let answer = await send();
+  const answered = async () => send().catch(() => { toast("Heartbeat cannot be reached."); throw new Error("unreachable"); });
+  let answer = await answered();
   if (answer.status === 403) { // Another start of heartbeat has another token.
     page.token = (await read("/api/state")).token;
-    answer = await send();
+    answer = await answered();
   }
   const told = await answer.json().catch(() => null);
   if (!answer.ok) {

@@ -60,7 +60,8 @@ export function link(address, ...content) {
 
 export const words = (code) => String(code ?? "").replaceAll("_", " ");
 export const short = (key) => (key ? `#${key.slice(key.lastIndexOf("/") + 1)}` : "");
-export const dollars = (amount) => `$${(amount ?? 0).toFixed(amount > 0 && amount < 0.995 ? 3 : 2)}`;
+/** Whole cents with two digits, less with three. */
+export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;
 export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 export function span(ms) {
@@ -70,6 +71,9 @@ export function span(ms) {
   if (s < 172800) return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, "0")} m`;
   return `${Math.floor(s / 86400)} d`;
 }
+
+/** A duration that is over; short ones to a tenth. */
+export const lasted = (ms) => (ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms));
 
 const timeOnly = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dateAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });

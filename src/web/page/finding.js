@@ -1,5 +1,5 @@
 // The story of one item: findings in full, sessions, everything that happened.
-import { clock, dollars, ending, h, link, moment, plural, short, span, words } from "./dom.js";
+import { clock, dollars, ending, h, lasted, link, moment, short, words } from "./dom.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const toneOf = { low: "good", medium: "warn", high: "bad" };
@@ -46,7 +46,7 @@ function table(sessions) {
     h("thead", h("tr", ...["Started", "For", "Attempt", "Ended as", "Took", "Cost"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", sessions.map((row) => h("tr",
       h("td", moment(row.started_at)), h("td", words(row.stage)), h("td", String(row.attempt)), h("td", ending(row.outcome)),
-      h("td", row.ended_at ? span(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–"), h("td", row.usage ? dollars(row.usage.cost) : "–"))))));
+      h("td", row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–"), h("td", row.usage ? dollars(row.usage.cost) : "–"))))));
 }
 
 export const missing = (key, message, close) => [
@@ -54,4 +54,3 @@ export const missing = (key, message, close) => [
   h("div.inside", h("p.empty", message)),
 ];
 export const waiting = (key, close) => missing(key, "Reading its story…", close);
-export { plural };

@@ -1,5 +1,5 @@
 // The parts of the page, each a function of the newest state.
-import { byId, clock, dollars, h, keyed, mark, moment, plural, say, short, span, words } from "./dom.js";
+import { byId, clock, dollars, h, keyed, lasted, mark, moment, plural, say, short, span, words } from "./dom.js";
 
 const STEPS = ["starting", "fetching", "triaging", "analysing", "ended"];
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
@@ -57,7 +57,7 @@ function note(state, run, live, now) {
   let text = "No run yet.";
   if (live) text = `${run.trigger === "manual" ? "asked for" : "scheduled"}, running for ${span(now - Date.parse(run.started_at))}`;
   else if (run?.lost) text = `cut off; began ${moment(run.started_at)}`;
-  else if (run) text = `ended ${moment(run.ended_at)} after ${span(Date.parse(run.ended_at) - Date.parse(run.started_at))}`;
+  else if (run) text = `ended ${moment(run.ended_at)} after ${lasted(took(run))}`;
   say(byId("run-note"), text);
   const next = state.schedule.next_run;
   say(byId("schedule"), next ? `next run in ${span(Date.parse(next) - now)}` : "no next run");
@@ -196,7 +196,7 @@ export function activity(lines, paused) {
 }
 
 export const MEASURES = {
-  Duration: [(run) => took(run), (value) => span(value)],
+  Duration: [(run) => took(run), (value) => lasted(value)],
   Sessions: [(run) => run.summary?.sessions ?? 0, (value) => plural(value, "session")],
   Findings: [(run) => run.summary?.analysed ?? 0, (value) => plural(value, "finding")],
   Cost: [(run) => run.summary?.cost ?? 0, (value) => dollars(value)],
@@ -208,7 +208,7 @@ export function history(runs, measure) {
   const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
   byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "The first run will be the first bar.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
-    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "going on")), h("td", run.ended_at ? span(took(run)) : "–"),
+    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "going on")), h("td", run.ended_at ? lasted(took(run)) : "–"),
     h("td", String(run.summary?.sessions ?? "–")), h("td", String(run.summary?.analysed ?? "–")), h("td", run.summary ? dollars(run.summary.cost) : "–"))));
 }
 
