@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, or stops")]
 
 #[path = "../tests/support/web.rs"]
+#[expect(dead_code, reason = "the helpers serve several files")]
 mod support;
 
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! `/metrics` as Prometheus' own tool judges it, where it is installed.
 
 #[path = "support/web.rs"]
+#[expect(dead_code, reason = "the helpers serve several files")]
 mod support;
 
 use support::serve;

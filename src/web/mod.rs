@@ -5,6 +5,17 @@
 //! of this process, of a `--once` beside it and of an earlier life are one story, and a browser that
 //! was away goes on where it stopped. Answers are rendered once and shared by all who ask.
 //!
+//! | path | answer |
+//! |---|---|
+//! | `/` | the dashboard |
+//! | `/health`, `/healthz` | healthy, degraded or unhealthy (503) with reasons, see [`health`] |
+//! | `/livez`, `/readyz` | does the loop turn; can the state be used |
+//! | `/metrics` | Prometheus, see [`metrics::FAMILIES`] |
+//! | `/heartbeat/metrics` | active and recent sessions, sums, runs, last and next run, as JSON |
+//! | `/events` | what happens, as server-sent events; goes on after `Last-Event-ID` |
+//! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items/KEY` | the dashboard's data |
+//! | `POST /api/run`, `/api/sessions/ID/stop`, `/api/retry/KEY` | actions, with their token |
+//!
 //! Who may ask is decided in [`guard`]: a foreign `Host` or `Origin` is refused, actions are POST
 //! requests with a token, and an address that others can reach asks for the token with everything.
 

@@ -109,6 +109,10 @@ async function drive() {
   await picture(page, "empty-light");
   await accessible(page, "empty, light");
 
+  await page.evaluate(() => {
+    window.delays = [];
+    new EventSource("/events").addEventListener("happened", (event) => window.delays.push(Date.now() - Date.parse(JSON.parse(event.data).at)));
+  });
   await page.click("#run-now");
   await page.waitForSelector(".slot.live");
   done("a run asked for from the page starts a session");
@@ -129,6 +133,17 @@ async function drive() {
 
   await page.waitForFunction(() => document.querySelectorAll("#findings li").length >= 2);
   done("findings appear");
+  const { delay, trip, count } = await page.evaluate(async () => {
+    const middle = (times) => times.sort((a, b) => a - b)[times.length >> 1];
+    const trips = [];
+    for (let round = 0; round < 20; round += 1) {
+      const begun = performance.now();
+      await (await fetch("/livez")).text();
+      trips.push(performance.now() - begun);
+    }
+    return { delay: middle(window.delays), trip: middle(trips), count: window.delays.length };
+  });
+  done(`${count} events reached the page, half of them within ${delay} ms; a request takes ${trip.toFixed(1)} ms`);
   await page.emulateMedia({ colorScheme: "dark" });
   await picture(page, "running-dark");
   await accessible(page, "running, dark");
