@@ -138,26 +138,48 @@ impl Served {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let request = format!("GET /events{query} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
-        Stream { stream, text: String::new() }
+        Stream { stream, raw: Vec::new(), has_head: false, text: String::new() }
     }
 }
 
 /// An open event stream.
 pub struct Stream {
     pub stream: TcpStream,
+    raw: Vec<u8>,
+    has_head: bool,
     pub text: String,
 }
 
 impl Stream {
     /// Reads on until the text says so; the test runner's own limit ends a wait in vain.
     pub async fn until(&mut self, enough: impl Fn(&str) -> bool) -> &str {
-        let mut buffer = vec![0; 64 << 10];
         while !enough(&self.text) {
-            let read = self.stream.read(&mut buffer).await.unwrap();
+            let read = self.stream.read_buf(&mut self.raw).await.unwrap();
             assert!(read > 0, "the stream ended: {}", self.text);
-            self.text.push_str(&String::from_utf8_lossy(&buffer[..read]));
+            self.decode();
         }
         &self.text
+    }
+
+    /// Takes whole chunks out of what arrived: a chunk may end in the middle of a line.
+    fn decode(&mut self) {
+        if !self.has_head {
+            let Some(end) = self.raw.windows(4).position(|four| four == b"\r\n\r\n") else {
+                return;
+            };
+            self.raw.drain(..end + 4);
+            self.has_head = true;
+        }
+        while let Some(end) = self.raw.windows(2).position(|two| two == b"\r\n") {
+            let size = String::from_utf8_lossy(&self.raw[..end]).into_owned();
+            let size = usize::from_str_radix(&size, 16).unwrap();
+            let (begin, after) = (end + 2, end + 2 + size + 2);
+            if self.raw.len() < after {
+                return;
+            }
+            self.text.push_str(std::str::from_utf8(&self.raw[begin..after - 2]).unwrap());
+            self.raw.drain(..after);
+        }
     }
 
     /// Numbers of the events told so far.
