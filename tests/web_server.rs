@@ -216,7 +216,7 @@ async fn who_missed_too_much_is_told_to_begin_anew() {
 #[tokio::test]
 async fn one_who_does_not_read_keeps_nobody_waiting() {
     let served = serve(None).await;
-    let mut deaf = served.listen("", "").await;
+    let mut deaf = served.listen("", "Connection: close\r\n").await;
     deaf.until(|text| text.contains("event: state")).await;
     let mut attentive = served.listen("", "").await;
     attentive.until(|text| text.contains("event: state")).await;
