@@ -1,4 +1,4 @@
-//! `live.json`: the present state of a run in its folder, for monitors that have no connection.
+//! `live.json`: the present state of a run in the state folder, for monitors that have no connection.
 //!
 //! It is replaced as a whole, at every change of stage, whenever a session begins or ends, and at
 //! every liveness interval however quiet the run is. A reader never sees half of it, and the age of
@@ -18,7 +18,7 @@ use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
 use crate::store::Journal;
 
-/// Name of the file in the run's folder.
+/// Name of the file in the state folder.
 pub const FILE: &str = "live.json";
 
 /// What is written.

@@ -11,7 +11,8 @@ use crate::event::Event;
 const LONGEST_SUSPENSION: SignedDuration = SignedDuration::from_hours(24 * 8);
 
 impl Journal {
-    /// Remembers that the provider called `name` refuses work until `until`.
+    /// Remembers that the provider called `name` refuses work until `until`, or for the longest time
+    /// that is believed: then it is asked again.
     pub async fn suspend_provider(
         &self,
         name: &'static str,
@@ -19,6 +20,7 @@ impl Journal {
         reason: String,
     ) -> Result<(), StoreError> {
         let furthest = self.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or(until);
+        let until = until.min(furthest);
         self.commit(move |transaction, told| {
             transaction.execute(
                 "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)
