@@ -1,4 +1,5 @@
-//! Reading many changed items, beside a bare loop that only downloads the same pages.
+//! Reading, cleaning and judging many changed items, beside a bare loop that only downloads the same
+//! pages.
 //!
 //! `cargo bench --bench fetch [-- ITEMS…]`. Simulator, client and loop are processes of their own,
 //! so that the peak memory of each is its own. Of several rounds the fastest counts, since other
@@ -16,8 +17,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use heartbeat::clean;
 use heartbeat::clock::Clock;
 use heartbeat::config::{self, Config, DEFAULT_TOML};
+use heartbeat::dedupe;
 use heartbeat::fetch::ado::{AdoSource, FixedCredential};
 use heartbeat::fetch::{FetchRequest, InMemory, Source};
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
@@ -65,12 +68,27 @@ async fn client(base_url: String) {
     let request = FetchRequest { changed_since: None, also: vec![] };
     let mut pages = source.open(request).await.unwrap();
     let (mut items, mut text) = (0, 0);
+    let budget = clean::Budget::per_item(8000, 800);
+    let now = Clock::system().now();
     while let Some(page) = pages.next().await.unwrap() {
         items += page.items.len();
-        text += page.items.iter().flat_map(|i| &i.texts).map(|t| t.raw.len()).sum::<usize>();
+        for item in page.items {
+            let item = clean::clean_item(item, &budget);
+            text += item.stats.raw_bytes;
+            let fingerprint = dedupe::fingerprint(&item, &INPUTS);
+            let seen = dedupe::Seen { fingerprint: &fingerprint, terminal: false };
+            std::hint::black_box(dedupe::decide(seen, None, now));
+        }
     }
     report(start, items, text, pages.requests());
 }
+
+/// What goes into a fingerprint beside the item.
+const INPUTS: dedupe::FingerprintInputs<'_> =
+    dedupe::FingerprintInputs { prompt_version: "1", models: &["haiku", "sonnet"], watch: &[] };
+
+/// Numbers in one question of the bare loop; fewer than the tracker's limit of rows.
+const WINDOW: i64 = 19_000;
 
 /// The least anybody could do: the same ids, the same batches, nothing read of the answers.
 async fn bare(base_url: String) {
@@ -81,8 +99,11 @@ async fn bare(base_url: String) {
     let start = Instant::now();
     let (mut items, mut bytes, mut requests, mut last) = (0, 0, 0_u64, 0);
     loop {
+        // In the client's order, so that the server's work is the same.
         let query = format!(
-            "SELECT [System.Id] FROM WorkItems WHERE [System.Id] > {last} ORDER BY [System.Id]"
+            "SELECT [System.Id] FROM WorkItems WHERE [System.Id] > {last} AND [System.Id] <= {} \
+             ORDER BY [System.ChangedDate], [System.Id]",
+            last + WINDOW
         );
         let url = format!("{base_url}/Parcel/_apis/wit/wiql?$top=19999&api-version=7.1");
         let request = http.post(url).basic_auth("", Some("none")).json(&json!({ "query": query }));
@@ -101,10 +122,10 @@ async fn bare(base_url: String) {
             requests += 1;
         }
         items += ids.len();
-        if ids.len() < 19_999 {
+        if ids.is_empty() && last > 0 {
             break;
         }
-        last = ids.last().copied().unwrap();
+        last += WINDOW;
     }
     report(start, items, bytes, requests);
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::event::{Decision, Event, LiveVerdict, Recorded, RunOutcome, RunSummary, Trigger};
-use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usd};
+use crate::model::{ItemKey, RetryClass, RunId, SessionId, Stage, Usd};
 
 /// Everything to be shown of one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -229,7 +229,8 @@ impl RunView {
                 self.sessions.remove(session);
                 self.ended_sessions += 1;
                 self.cost += usage.cost;
-                self.failed += u64::from(*outcome != Outcome::Completed);
+                // A provider's limit or somebody's word is no failure of the work.
+                self.failed += u64::from(outcome.retry_class() == RetryClass::CountsAsAttempt);
             }
             Event::FindingStored { .. } => self.analysed += 1,
             Event::Unkillable { session, detail } => {

@@ -171,8 +171,8 @@ impl Run {
             None if view.triage_failed => RunOutcome::TriageFailed,
             None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,
             None if view.work == 0 => RunOutcome::NothingNew,
-            // There was work, and not one session was let through.
-            None if figures.sessions == 0 => RunOutcome::NotNow,
+            // There was work, and nothing of it was let through.
+            None if figures.triaged == 0 && figures.analysed == 0 => RunOutcome::NotNow,
             None => RunOutcome::Completed,
         }
     }

@@ -26,7 +26,6 @@ impl Run {
             work.into_iter().partition(|work| work.verdict.is_some());
         let mut deep: ById = judged.into_iter().map(|work| (work.item.item.id, work)).collect();
         let mut failed = 0;
-        let asked = new.len() as u64;
         if !new.is_empty() {
             let (verdicts, without) = self.ask(new).await?;
             failed = without;
@@ -35,7 +34,7 @@ impl Run {
         let deep: Vec<Work> = order.iter().filter_map(|id| deep.remove(id)).collect();
         // Triage's word may change the order.
         let deep = in_order(deep, |work| work.place(&self.config.order));
-        let triaged = asked - failed;
+        let triaged = self.journal.view().triaged;
         self.emit(Event::TriageEnded { triaged, deep: deep.len() as u64, failed });
         Ok(deep)
     }

@@ -212,3 +212,58 @@ impl Tail {
         String::from_utf8_lossy(&self.0[from..]).into_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::session::agent::claude::stream::ClaudeDecoder;
+
+    const MAX_LINE: usize = 4096;
+
+    fn conversation(now: Instant) -> Conversation {
+        Conversation::new(Box::new(ClaudeDecoder::default()), MAX_LINE, now)
+    }
+
+    /// Pieces of a stream: lines as the agent writes them, cut, doubled, or no lines at all.
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        let line = |text: &str| Just([text.as_bytes(), b"\n"].concat());
+        prop_oneof![
+            line(r#"{"type":"system","subtype":"init","model":"m","claude_code_version":"2"}"#),
+            line(r#"{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":5}"#),
+            line(r#"{"type":"result","is_error":false,"subtype":"success"}"#),
+            line(r#"{"type":"assistant","message":{"content":[{"type":"text","text":"x"}]}}"#),
+            Just(vec![b'x'; MAX_LINE / 2]),
+            prop::collection::vec(any::<u8>(), 0..80),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_split_mean_the_same_and_stay_bounded(
+            pieces in prop::collection::vec(piece(), 0..12),
+            cuts in prop::collection::vec(1_usize..200, 1..40),
+        ) {
+            let now = Instant::now();
+            let stream = pieces.concat();
+            let mut whole = conversation(now);
+            let expected = whole.feed(&stream, now);
+            let mut split = conversation(now);
+            let mut found = Vec::new();
+            let (mut rest, mut sizes) = (stream.as_slice(), cuts.iter().cycle());
+            while !rest.is_empty() && !found.contains(&Notice::Flood) {
+                let size = sizes.next().map_or(1, |size| (*size).min(rest.len()));
+                let (now_given, later) = rest.split_at(size);
+                found.extend(split.feed(now_given, now));
+                prop_assert!(split.line.len() <= MAX_LINE);
+                rest = later;
+            }
+            prop_assert_eq!(found, expected);
+            if rest.is_empty() {
+                prop_assert_eq!(split.finish(now), whole.finish(now));
+                prop_assert_eq!((split.lines, split.json_lines), (whole.lines, whole.json_lines));
+            }
+        }
+    }
+}
