@@ -7,7 +7,7 @@
 //! schedule ─tick─▶ fetch ─items─▶ clean ─▶ dedupe ─plan─▶ triage ─verdicts─▶ context ─▶ analyze ─findings─▶ store
 //!                 (breaker)                (state)        one session                   ≤ N sessions
 //!                                                             └────────── session: the supervisor ─────────┘
-//! every step emits events ─▶ store (one ordered log) ─▶ fold ─▶ terminal · events.ndjson · status · report
+//! every step emits events ─▶ store (one ordered log) ─▶ fold ─▶ terminal · live.json · dashboard · report
 //! ```
 //!
 //! [`run::Run::perform`] reads top to bottom like that line. The modules below stand in its order.
@@ -28,6 +28,7 @@
 //! | [`session`] | the supervisor: machine and verdicts (pure), keeper, liveness, orphans, the agent's CLI | processes |
 //! | [`store`] | SQLite, migrations, the journal, the run lock | SQLite |
 //! | [`report`] | what people see of a run: folds, reports, digests, and the edges that show them | terminal, files, webhook |
+//! | [`web`] | dashboard, health, metrics and live events on loopback | HTTP |
 //! | [`run`] | the way itself, over the seams in `run::edges` | nothing by itself |
 //! | [`simulate`] | stand-ins for tracker and agent, for `--demo`, `selftest` and tests | network, processes |
 //! | [`exec`] | short helper commands, bounded | processes |

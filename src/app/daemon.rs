@@ -100,7 +100,7 @@ where
     })?;
     let (wishes, mut wished) = tokio::sync::mpsc::channel(1);
     let dashboard = super::web::serve(&mut setting, Some(wishes), liked, progress).await?;
-    setting.watchers.attend(&journal);
+    setting.audience.attend(&journal);
     let stamp = stamp(&reloader);
     startup::settle_the_past(&setting, &journal).await?;
     let mut notifier = Notifier::from_environment(&setting.environment);
@@ -140,7 +140,7 @@ where
     ) -> Result<(), CommandError> {
         loop {
             let nap = self.decide().await?;
-            self.setting.watchers.turned();
+            self.setting.audience.turned();
             self.feed_watchdog().await;
             let nap = self.notifier.nap(nap);
             tokio::select! {
@@ -329,10 +329,10 @@ where
             state: self.setting.state.clone(),
             cache: self.setting.cache.clone(),
             live: self.setting.live.clone(),
-            watchers: self.setting.watchers.clone(),
+            audience: self.setting.audience.clone(),
             ..setting
         };
-        self.setting.watchers.adopt(&self.setting.config);
+        self.setting.audience.adopt(&self.setting.config);
         tracing::info!(?keys, "the configuration was read again");
         self.journal.emit(Event::ConfigReloaded);
         Ok(())

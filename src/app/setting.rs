@@ -10,7 +10,7 @@ use super::code::CodeBases;
 use super::gate::MachineGate;
 use super::publisher::AdoPublisher;
 use super::sessions::{LiveSessions, SupervisedSessions};
-use super::web::Watchers;
+use super::web::Audience;
 use crate::cli::args::GlobalArgs;
 use crate::cli::error::CommandError;
 use crate::clock::Clock;
@@ -86,7 +86,7 @@ pub struct Setting {
     /// Sessions of this process that can be ended one by one.
     pub live: LiveSessions,
     /// Who is told of every run's events.
-    pub watchers: Watchers,
+    pub audience: Audience,
 }
 
 impl Setting {
@@ -114,7 +114,7 @@ impl Setting {
             credential,
             state,
             live: LiveSessions::default(),
-            watchers: Watchers::default(),
+            audience: Audience::default(),
         })
     }
 

@@ -39,11 +39,11 @@ impl Liked {
 
 /// Whoever is told of the events of every run.
 #[derive(Clone, Default)]
-pub struct Watchers {
+pub struct Audience {
     hub: Option<Arc<Hub>>,
 }
 
-impl Watchers {
+impl Audience {
     /// Tells them of this journal's events.
     pub fn attend(&self, journal: &Journal) {
         if let Some(hub) = &self.hub {
@@ -95,7 +95,7 @@ pub async fn serve(
     let (actions, can_run) = (Arc::new(actions), wishes.is_some());
     let options = ServerOptions { store, clock, config, token, actions, can_run };
     let server = Server::start(listener, options).map_err(refused)?;
-    setting.watchers = Watchers { hub: Some(Arc::clone(server.hub())) };
+    setting.audience = Audience { hub: Some(Arc::clone(server.hub())) };
     say(progress, &format!("dashboard  http://{}/", server.address()));
     tracing::info!(address = %server.address(), "the dashboard is served");
     Ok(Some(server))
