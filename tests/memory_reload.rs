@@ -6,7 +6,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+
+#[path = "support/eventually.rs"]
+mod eventually;
+use eventually::eventually;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
 
@@ -39,20 +42,15 @@ fn write_config(folder: &Path, address: &str, max_deep: u32) {
     std::fs::write(folder.join("heartbeat.toml"), text).unwrap();
 }
 
-/// Asks until the answer is as wanted; the bound only ends a test that has failed.
+/// Asks until the answer is as wanted.
 fn wait_for(folder: &Path, sql: &str, wanted: impl Fn(i64) -> bool) -> i64 {
-    let until = Instant::now() + Duration::from_secs(90);
-    loop {
+    let mut answer = None;
+    eventually(sql, || {
         let database = rusqlite::Connection::open(folder.join("state/heartbeat.db"));
-        let found = database.and_then(|database| database.query_row(sql, [], |row| row.get(0)));
-        if let Ok(value) = found
-            && wanted(value)
-        {
-            return value;
-        }
-        assert!(Instant::now() < until, "{sql} never came true: {found:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        answer = database.and_then(|database| database.query_row(sql, [], |row| row.get(0))).ok();
+        answer.is_some_and(&wanted)
+    });
+    answer.unwrap()
 }
 
 #[test]

@@ -16,10 +16,14 @@ use heartbeat::simulate::hostile::oracle::Oracle;
 use heartbeat::simulate::hostile::words::HostileAgent;
 use heartbeat::simulate::rig::Rig;
 
+#[path = "support/eventually.rs"]
+mod eventually;
+use eventually::eventually;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_heartbeat");
 
 fn rounds() -> usize {
-    if std::env::var_os("HEARTBEAT_FULL_TESTS").is_some() { 30 } else { 3 }
+    if std::env::var_os("HEARTBEAT_TEST_FULL").is_some() { 30 } else { 3 }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,9 +49,9 @@ async fn one_of_three(tier: Containment) {
     }
     let [first, second, third] = <[_; 3]>::try_from(runs).ok().unwrap();
     let killing = async {
-        wait_for(&rig, 3, |event| matches!(event, Event::SessionProgressed { .. })).await;
+        rig.events.saw(3, |event| matches!(event, Event::SessionProgressed { .. })).await;
         stops[1].stop_now(StopReason::Operator);
-        wait_for(&rig, 1, |event| matches!(event, Event::SessionEnded { .. })).await;
+        rig.events.saw(1, |event| matches!(event, Event::SessionEnded { .. })).await;
         let alive: Vec<usize> = oracles.iter_mut().map(|oracle| oracle.holders().len()).collect();
         assert_eq!(alive, [11, 0, 11], "{tier:?}");
         stops[0].stop_now(StopReason::Shutdown);
@@ -57,12 +61,6 @@ async fn one_of_three(tier: Containment) {
     assert_eq!(b.unwrap().outcome, Outcome::Cancelled { why: FailureKind::Operator });
     assert_eq!((a.unwrap().survivors, c.unwrap().survivors), (0, 0));
     assert!(oracles.iter_mut().all(Oracle::is_silent));
-}
-
-async fn wait_for(rig: &Rig, count: usize, wanted: impl Fn(&Event) -> bool) {
-    while rig.events.events().iter().filter(|event| wanted(event)).count() < count {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 /// The mutation in miniature: what the observer says of a process-group kill.
@@ -79,12 +77,14 @@ async fn a_group_kill_is_seen_to_fail_by_the_same_observer() {
         .process_group(0)
         .spawn()
         .unwrap();
-    while oracle.births() < 13 || oracle.holders().len() < 13 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    // Detached only after their first instructions; given a moment by looking at the table above.
     let group = nix::unistd::Pid::from_raw(i32::try_from(agent.id()).unwrap());
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let has_left = |pid: &u32| {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(*pid).unwrap());
+        nix::unistd::getpgid(Some(pid)).is_ok_and(|theirs| theirs != group)
+    };
+    eventually("twelve processes, half of them in groups of their own", || {
+        oracle.births() >= 13 && oracle.holders().iter().filter(|pid| has_left(pid)).count() >= 6
+    });
     nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
     agent.wait().unwrap();
     let survivors = oracle.survivors();

@@ -1,7 +1,7 @@
 //! Heartbeat itself is killed: at any moment, with and without its keeper. Nothing may be left.
 //!
 //! The test binary starts itself again as the heartbeat to be killed (the test `driver`). Short by
-//! default; `HEARTBEAT_FULL_TESTS=1` runs the long form.
+//! default; `HEARTBEAT_TEST_FULL=1` runs the long form.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(clippy::print_stdout, reason = "figures are for people")]
 #![expect(clippy::disallowed_methods, reason = "the test starts and reads what it tests")]
@@ -30,7 +30,7 @@ const TIER: &str = "HEARTBEAT_TEST_TIER";
 const TIERS: [&str; 2] = ["auto", "subreaper"];
 
 fn full() -> bool {
-    std::env::var_os("HEARTBEAT_FULL_TESTS").is_some()
+    std::env::var_os("HEARTBEAT_TEST_FULL").is_some()
 }
 
 fn rounds(short: usize, long: usize) -> usize {
@@ -86,7 +86,7 @@ async fn drive(folder: &Path, tier: &str, misbehaviour: Misbehaviour) {
     let told = async {
         let mut seen = 0;
         loop {
-            for event in rig.events.events().into_iter().skip(seen) {
+            for event in rig.events.after(seen).await {
                 seen += 1;
                 match event {
                     Event::SessionRegistered { .. } => tell("registered"),
@@ -95,7 +95,6 @@ async fn drive(folder: &Path, tier: &str, misbehaviour: Misbehaviour) {
                     _ => {}
                 }
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     let stop = StopHandle::new();

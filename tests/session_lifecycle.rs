@@ -183,9 +183,9 @@ async fn a_stop_is_graceful_once_and_immediate_twice() {
         spec.limits.grace = Duration::from_secs(30);
         let stop = StopHandle::new();
         let asking = async {
-            wait_for(&rig, |event| matches!(event, Event::SessionProgressed { .. })).await;
+            rig.events.saw(1, |event| matches!(event, Event::SessionProgressed { .. })).await;
             stop.stop(StopReason::Shutdown);
-            wait_for(&rig, |event| matches!(event, Event::SessionStopping { .. })).await;
+            rig.events.saw(1, |event| matches!(event, Event::SessionStopping { .. })).await;
             stop.stop_now(StopReason::Shutdown);
         };
         let (observed, ()) = tokio::join!(rig.observe(spec, &stop), asking);
@@ -194,12 +194,6 @@ async fn a_stop_is_graceful_once_and_immediate_twice() {
         assert_eq!(observed.end.outcome, Outcome::Cancelled { why }, "{tier:?}");
         assert_eq!(observed.survivors, 0);
         assert!(observed.end.duration < Duration::from_secs(15), "{observed:?}");
-    }
-}
-
-async fn wait_for(rig: &Rig, wanted: impl Fn(&Event) -> bool) {
-    while !rig.events.events().iter().any(&wanted) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -215,9 +209,8 @@ async fn a_full_ledger_refuses_and_nothing_was_started() {
             running.push(rig.observe(spec, &stop));
         }
         let fourth = async {
-            while rig.ledger.rows().unwrap().len() < 3 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            rig.events.saw(3, |event| matches!(event, Event::SessionRegistered { .. })).await;
+            assert_eq!(rig.ledger.rows().unwrap().len(), 3);
             let refused = rig.observe(rig.spec(Misbehaviour::WellBehaved, 1, 0), &stop).await;
             stop.stop_now(StopReason::Operator);
             refused

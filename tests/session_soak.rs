@@ -1,6 +1,6 @@
 //! Many random hostile sessions in one process: nothing left, nothing grown.
 //!
-//! Forty sessions by default, a thousand with `HEARTBEAT_FULL_TESTS=1`.
+//! Forty sessions by default, a thousand with `HEARTBEAT_TEST_FULL=1`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(clippy::disallowed_methods, reason = "the test reads its own switch")]
 
@@ -31,7 +31,7 @@ fn size() -> (usize, u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_hostile_sessions_leave_nothing_and_grow_nothing() {
-    let sessions = if std::env::var_os("HEARTBEAT_FULL_TESTS").is_some() { 1_000 } else { 40 };
+    let sessions = if std::env::var_os("HEARTBEAT_TEST_FULL").is_some() { 1_000 } else { 40 };
     // This binary has one test, so every unregistered child is an escapee.
     heartbeat::session::become_outer_reaper().unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,10 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 use crate::event::{Event, Sink};
 use crate::fetch::BoxFuture;
@@ -93,33 +96,59 @@ impl Ledger for FolderLedger {
 }
 
 /// A sink that remembers everything, with the time of its arrival.
-#[derive(Debug, Default)]
-pub struct Remembered(Mutex<Vec<(std::time::Duration, Event)>>, Started);
-
 #[derive(Debug)]
-struct Started(std::time::Instant);
+pub struct Remembered {
+    events: Mutex<Vec<(Duration, Event)>>,
+    arrived: Notify,
+    started: Instant,
+}
 
-impl Default for Started {
+impl Default for Remembered {
     fn default() -> Self {
-        Self(std::time::Instant::now())
+        Self { events: Mutex::default(), arrived: Notify::new(), started: Instant::now() }
     }
 }
 
 impl Remembered {
     /// All events so far, each with the time since the sink was made.
-    pub fn timed(&self) -> Vec<(std::time::Duration, Event)> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    pub fn timed(&self) -> Vec<(Duration, Event)> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// All events so far.
     pub fn events(&self) -> Vec<Event> {
         self.timed().into_iter().map(|(_, event)| event).collect()
     }
+
+    /// The events after the first `seen`, as soon as there is one.
+    pub async fn after(&self, seen: usize) -> Vec<Event> {
+        loop {
+            // Enlisted before the look, so that nothing arrives unnoticed in between.
+            let mut arrived = std::pin::pin!(self.arrived.notified());
+            arrived.as_mut().enable();
+            let mut events = self.events();
+            if events.len() > seen {
+                return events.split_off(seen);
+            }
+            arrived.await;
+        }
+    }
+
+    /// Waits until so many of the wanted events have come.
+    pub async fn saw(&self, count: usize, wanted: impl Fn(&Event) -> bool) {
+        let (mut seen, mut found) = (0, 0);
+        while found < count {
+            let new = self.after(seen).await;
+            seen += new.len();
+            found += new.iter().filter(|event| wanted(event)).count();
+        }
+    }
 }
 
 impl Sink for Remembered {
     fn emit(&self, event: Event) {
-        let at = self.1.0.elapsed();
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, event));
+        let at = self.started.elapsed();
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push((at, event));
+        self.arrived.notify_waiters();
     }
 }

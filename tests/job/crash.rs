@@ -2,7 +2,8 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Running, World, eventually};
+use crate::eventually::eventually;
+use crate::support::{Running, World};
 
 /// How many times heartbeat is killed; one run between two kills makes progress.
 const KILLS: u64 = 30;

@@ -2,7 +2,8 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Running, World, code, eventually, text};
+use crate::eventually::eventually;
+use crate::support::{Running, World, code, text};
 
 /// A demo service that fires every second, with a configuration file of its own.
 fn service(world: &World, config: &str) -> Running {

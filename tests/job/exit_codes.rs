@@ -2,7 +2,8 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Running, World, code, eventually, text};
+use crate::eventually::eventually;
+use crate::support::{Running, World, code, text};
 
 /// Runs and gives the code with everything that was said.
 fn run(world: &World, args: &[&str]) -> (i32, String) {

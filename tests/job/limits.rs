@@ -1,6 +1,7 @@
 //! Never more at once than allowed, never two runs on one state.
 
-use crate::support::{Running, World, code, eventually, text};
+use crate::eventually::eventually;
+use crate::support::{Running, World, code, text};
 
 #[test]
 fn never_more_agents_alive_than_allowed() {

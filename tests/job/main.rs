@@ -11,6 +11,8 @@ mod bad_input;
 mod crash;
 mod daemon;
 mod demo;
+#[path = "../support/eventually.rs"]
+mod eventually;
 mod exit_codes;
 mod limits;
 mod support;

@@ -3,15 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 /// The real binary.
 pub const HEARTBEAT: &str = env!("CARGO_BIN_EXE_heartbeat");
-
-/// Nothing here takes longer than this unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder that is removed in the end, with the state in it.
 pub struct World {
@@ -129,17 +125,6 @@ fn processes(wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle)
-}
-
-/// Asks again and again until the answer is yes; fails after [`PATIENCE`]. The pause is not a
-/// synchronisation: whatever it waits for is looked at, never assumed.
-pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < until, "never came: {what}");
-        std::thread::yield_now();
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// The exit code; a signal as its negative number.
