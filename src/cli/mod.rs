@@ -16,6 +16,7 @@ pub mod report;
 pub mod service;
 mod show;
 mod state;
+mod status;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -357,8 +358,8 @@ impl Context {
     async fn status(&self) -> Result<Code, CommandError> {
         let Some((store, config)) = self.state()? else { return self.no_state() };
         let now = self.clock.now();
-        let status = show::status(&store, &config, now).await?;
-        self.print(&status, |status| show::render_status(status, now))?;
+        let status = status::status(&store, &config, now).await?;
+        self.print(&status, |status| status::render(status, now))?;
         Ok(Code::Done)
     }
 

@@ -1,140 +1,27 @@
-//! `status`, `runs`, `sessions`, `show`: what is going on and what was found.
+//! `runs`, `sessions`, `show`: what happened and what was found.
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::CommandError;
 use crate::analyze;
-use crate::config::Config;
 use crate::event::Recorded;
 use crate::event::fold::RunView;
-use crate::fetch::SourceMemory;
 use crate::model::{ItemId, ItemKey};
-use crate::report::lines::{clip, line, seconds, short_key, word};
-use crate::session::containment::detect;
-use crate::store::{
-    ActiveSession, AttemptRow, FindingRow, Holder, HolderHealth, ItemRow, Journal, Phase, RunLock,
-    RunRow, SessionRow, Spending, Store,
-};
+use crate::report::lines::{line, seconds, short_key, word};
+use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
 
-/// Everything `heartbeat status` knows.
-#[derive(Debug, Serialize)]
-pub struct Status {
-    /// Who holds the run lock.
-    pub holder: Option<Holder>,
-    /// Is it at work?
-    pub holder_health: Option<HolderHealth>,
-    /// The newest run.
-    pub last_run: Option<RunRow>,
-    /// When the schedule fires next.
-    pub next_run: Option<Timestamp>,
-    /// Live sessions.
-    pub sessions: Vec<ActiveSession>,
-    /// How many items stand where.
-    pub items: Vec<(Phase, u32)>,
-    /// Items that are not finished.
-    pub open: Vec<ItemRow>,
-    /// Money today, UTC.
-    pub today: Spending,
-    /// The day's budget.
-    pub budget_per_day: crate::model::Usd,
-    /// What is remembered of the source: breaker, not-before.
-    pub source: serde_json::Value,
-    /// The provider refuses work until then, for this reason.
-    pub provider_suspended: Option<(Timestamp, String)>,
-    /// Containment this machine allows.
-    pub containment: String,
-    /// What is wrong with the configuration on disk, as the running service saw it.
-    pub config_fault: Option<String>,
-}
-
-/// Gathers the status. Reads only.
-pub async fn status(
-    store: &Store,
-    config: &Config,
-    now: Timestamp,
-) -> Result<Status, CommandError> {
-    let holder = RunLock::look(store.folder())?;
-    let schedule =
-        crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
-    let journal = Journal::open(store.clone(), crate::clock::Clock::system(), None)?;
-    let memory = journal.load(&config.source.name).await;
-    Ok(Status {
-        holder_health: holder.as_ref().map(|holder| holder.health(now)),
-        holder,
-        last_run: store.runs(1).await?.pop(),
-        next_run: schedule.next_after(now),
-        sessions: store.active_sessions().await?,
-        items: store.phase_counts().await?,
-        open: store.open_items().await?,
-        today: store.spending_on(now.strftime("%F").to_string()).await?,
-        budget_per_day: config.budget.per_day,
-        source: serde_json::to_value(memory.ok()).unwrap_or_default(),
-        provider_suspended: store.provider_suspension("agent", now).await?,
-        containment: containment(config).await,
-        config_fault: store.last_config_fault().await?,
-    })
-}
-
-/// The strongest containment this machine allows, found out by trying.
-async fn containment(config: &Config) -> String {
-    let tried = match std::env::current_exe() {
-        Ok(keeper) => detect(&keeper, config.state.containment).await,
-        Err(error) => Err(error),
+/// A list of runs for a terminal.
+pub fn render_runs(runs: &[RunRow]) -> String {
+    let one = |run: &RunRow| {
+        format!("{}  {}  {}\n", run.run, run.started_at.strftime("%F %TZ"), describe_run(run))
     };
-    tried.map_or_else(|error| format!("unknown: {error}"), |tier| tier.to_string())
+    runs.iter().map(one).collect()
 }
 
-/// For a terminal.
-pub fn render_status(status: &Status, now: Timestamp) -> String {
-    let mut text = String::new();
-    let mut row = |name: &str, value: String| {
-        // Writing to a string cannot fail.
-        let _: std::fmt::Result = writeln!(text, "{name:<12}{value}");
-    };
-    row("running", status.holder.as_ref().map_or_else(|| "no".into(), |h| describe_holder(h, now)));
-    row("last run", status.last_run.as_ref().map_or_else(|| "none yet".into(), describe_run));
-    row("next run", status.next_run.map_or_else(|| "never".into(), |t| t.to_string()));
-    row("contained", status.containment.clone());
-    let counts: Vec<String> =
-        status.items.iter().map(|(phase, n)| format!("{n} {}", word(phase))).collect();
-    row("items", if counts.is_empty() { "none yet".into() } else { counts.join(", ") });
-    row(
-        "today",
-        format!(
-            "{} spent, {} reserved, of {}",
-            status.today.spent, status.today.reserved, status.budget_per_day
-        ),
-    );
-    if let Some(breaker) = status.source.get("breaker") {
-        row("breaker", describe_json(breaker));
-    }
-    if let Some((until, why)) = &status.provider_suspended {
-        row("PROVIDER", format!("refuses work until {until}: {why}"));
-    }
-    if let Some(fault) = &status.config_fault {
-        row("CONFIG", format!("broken on disk, the last good one is in force: {fault}"));
-    }
-    for session in &status.sessions {
-        row("session", describe_active(session, now));
-    }
-    for item in &status.open {
-        row(&word(&item.phase), describe_item(item));
-    }
-    text
-}
-
-fn describe_holder(holder: &Holder, now: Timestamp) -> String {
-    let health = match holder.health(now) {
-        HolderHealth::Alive => "alive",
-        HolderHealth::Hung => "HUNG: no heartbeat for over two minutes",
-    };
-    format!("{} (process {}) since {}, {health}", holder.purpose, holder.process.pid, holder.since)
-}
-
-fn describe_run(run: &RunRow) -> String {
+/// A run in one line, without its time.
+pub(super) fn describe_run(run: &RunRow) -> String {
     let outcome = run.outcome.map_or_else(|| "going on".into(), |outcome| word(&outcome));
     let took = run
         .ended_at
@@ -148,50 +35,7 @@ fn describe_run(run: &RunRow) -> String {
             s.fetched, s.triaged, s.analysed, s.deferred, s.cost
         )
     });
-    format!("{} {outcome}{took}{figures}", run.started_at)
-}
-
-fn describe_active(session: &ActiveSession, now: Timestamp) -> String {
-    let item = session.item.as_ref().map(short_key).unwrap_or_default();
-    let elapsed = now.duration_since(session.started_at).as_secs();
-    let limit = session.deadline_at.duration_since(session.started_at).as_secs();
-    let pid = session.agent_pid.unwrap_or(session.keeper_pid);
-    format!(
-        "{} {} {item} pid {pid}, {elapsed} s of {limit} s [{}]",
-        session.session, session.stage, session.tier
-    )
-}
-
-fn describe_item(item: &ItemRow) -> String {
-    let next = item.next_attempt.map(|t| format!(", next attempt {t}")).unwrap_or_default();
-    format!(
-        "{} {} ({}, {} attempt(s){next})",
-        short_key(&item.key),
-        clip(&item.title, 50),
-        word(&item.reason),
-        item.attempts
-    )
-}
-
-/// `{"state":"closed","failures":0}` as `state closed, failures 0`.
-fn describe_json(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::Object(fields) => {
-            let parts: Vec<String> = fields
-                .iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| format!("{key} {}", describe_json(value)))
-                .collect();
-            parts.join(", ")
-        }
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// A list of runs for a terminal.
-pub fn render_runs(runs: &[RunRow]) -> String {
-    runs.iter().map(|run| format!("{}  {}\n", run.run, describe_run(run))).collect()
+    format!("{outcome}{took}{figures}")
 }
 
 /// A list of sessions for a terminal.
@@ -202,7 +46,7 @@ pub fn render_sessions(sessions: &[SessionRow]) -> String {
         let item = session.item.as_ref().map(short_key).unwrap_or_default();
         format!(
             "{}  {} {:<6} {item:<8} attempt {} {outcome}{cost} [{}]\n",
-            session.started_at,
+            session.started_at.strftime("%F %TZ"),
             session.session,
             session.stage.as_str(),
             session.attempt,
@@ -251,7 +95,11 @@ fn render_attempts(attempts: &[AttemptRow]) -> String {
             attempt.outcome.as_ref().map_or_else(|| "going on".into(), ToString::to_string);
         let cost = attempt.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
         let counted = if attempt.counted { "" } else { ", does not count" };
-        format!("\nattempt {} at {}: {outcome}{cost}{counted}", attempt.attempt, attempt.claimed_at)
+        format!(
+            "\nattempt {} at {}: {outcome}{cost}{counted}",
+            attempt.attempt,
+            attempt.claimed_at.strftime("%F %TZ")
+        )
     };
     attempts.iter().map(one).collect()
 }
@@ -275,7 +123,7 @@ pub fn render_story(story: &Story) -> String {
         item.title,
         item.item_type,
         item.revision,
-        item.last_changed,
+        item.last_changed.strftime("%F %TZ"),
         item.url,
         word(&item.phase),
         word(&item.reason),

@@ -50,7 +50,7 @@ fn step_line(event: &Event) -> Option<String> {
             format!("ALARM    session {session} cannot be killed: {detail}")
         }
         Event::RunEnded { outcome, duration_ms, .. } => {
-            format!("run      ended: {outcome:?} after {}", seconds(*duration_ms))
+            format!("run      {} after {}", word(outcome), seconds(*duration_ms))
         }
         _ => return None,
     })
@@ -58,6 +58,8 @@ fn step_line(event: &Event) -> Option<String> {
 
 fn item_line(event: &Event, view: &RunView) -> Option<String> {
     let name = |item: &ItemKey| format!("{} {}", short_key(item), clip(view.title(item), 60));
+    // A triage session is about no single item.
+    let subject = |item: &ItemKey| format!(" {}", name(item));
     Some(match event {
         Event::ItemDecided { item, decision, reason, .. } if *decision != Decision::Unchanged => {
             format!("{:<8} {} ({})", decision_name(*decision), name(item), word(reason))
@@ -70,9 +72,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             format!("wait     {} ({detail})", word(reason))
         }
         Event::SessionRegistered { stage, item, attempt, tier, .. } => {
-            let subject = item.as_ref().map(name).unwrap_or_default();
+            let subject = item.as_ref().map(subject).unwrap_or_default();
             let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-            format!("spawn    {stage} {subject} [{tier}{attempt}]")
+            format!("spawn    {stage}{subject} [{tier}{attempt}]")
         }
         Event::SessionStopping { session, reason } => {
             format!("kill     session {session}: {reason}")
@@ -80,12 +82,12 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         Event::SessionEnded {
             stage, item, outcome, usage, duration_ms, swept, survivors, ..
         } => {
-            let subject = item.as_ref().map(name).unwrap_or_default();
+            let subject = item.as_ref().map(subject).unwrap_or_default();
             let swept = if *swept > 0 { format!(", {swept} swept") } else { String::new() };
             let alarm =
                 if *survivors > 0 { format!(", {survivors} SURVIVORS") } else { String::new() };
             format!(
-                "ended    {stage} {subject}: {outcome}, {}, {}{swept}{alarm}",
+                "ended    {stage}{subject}: {outcome}, {}, {}{swept}{alarm}",
                 seconds(*duration_ms),
                 usage.cost
             )

@@ -5,6 +5,7 @@ pub mod html;
 pub mod lines;
 pub mod live;
 pub mod markdown;
+pub mod moment;
 pub mod summary;
 pub mod terminal;
 pub mod webhook;

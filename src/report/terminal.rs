@@ -77,7 +77,7 @@ struct Screen {
 impl Screen {
     fn new() -> Self {
         let bars = MultiProgress::new();
-        let stage = bars.add(ProgressBar::new_spinner().with_style(style("{spinner} {msg}")));
+        let stage = bars.add(ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}")));
         stage.enable_steady_tick(Duration::from_millis(120));
         Self { bars, stage, sessions: BTreeMap::new() }
     }
@@ -93,8 +93,8 @@ impl Screen {
         self.stage.set_message(headline(view));
         for (id, session) in &view.sessions {
             let bar = self.sessions.entry(*id).or_insert_with(|| {
-                let bar =
-                    ProgressBar::new_spinner().with_style(style("  {spinner} {elapsed:>4} {msg}"));
+                let bar = ProgressBar::new_spinner()
+                    .with_style(style("  {spinner} {elapsed:>4} {wide_msg}"));
                 bar.enable_steady_tick(Duration::from_millis(120));
                 self.bars.add(bar)
             });
@@ -138,7 +138,7 @@ fn headline(view: &RunView) -> String {
 fn session_line(view: &RunView, session: &SessionView) -> String {
     let subject = session.item.as_ref().map_or_else(
         || "all changed items".into(),
-        |item| format!("{} {}", short_key(item), clip(view.title(item), 40)),
+        |item| format!("{} {}", short_key(item), clip(view.title(item), 30)),
     );
     let state = session.stopping.as_ref().map_or_else(
         || verdict_name(session.verdict).to_owned(),
@@ -151,5 +151,5 @@ fn session_line(view: &RunView, session: &SessionView) -> String {
     };
     let limit = session.limit_ms / 60_000;
     let (stage, most) = (session.stage, session.worst_case);
-    format!("of {limit} min · {stage} {subject} · {state}{last} · at most {most}")
+    format!("of {limit} min · {stage} {subject} · {state}{last} · ≤ {most}")
 }

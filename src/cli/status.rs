@@ -1,0 +1,190 @@
+//! `status`: what is going on, what is in line and what it costs.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::error::CommandError;
+use super::show::describe_run;
+use crate::config::Config;
+use crate::fetch::breaker::{Breaker, State};
+use crate::fetch::{Remembered, SourceMemory};
+use crate::report::lines::{clip, short_key, word};
+use crate::report::moment::moment;
+use crate::session::containment::detect;
+use crate::store::{
+    ActiveSession, Holder, HolderHealth, ItemRow, Journal, Phase, RunLock, RunRow, Spending, Store,
+};
+
+/// A backlog can be long; the machine-readable form holds all of it.
+const MOST_ITEMS: usize = 20;
+
+/// Everything `heartbeat status` knows.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// Who holds the run lock.
+    pub holder: Option<Holder>,
+    /// Is it at work?
+    pub holder_health: Option<HolderHealth>,
+    /// The newest run.
+    pub last_run: Option<RunRow>,
+    /// When the schedule fires next.
+    pub next_run: Option<Timestamp>,
+    /// Live sessions.
+    pub sessions: Vec<ActiveSession>,
+    /// How many items stand where.
+    pub items: Vec<(Phase, u32)>,
+    /// Items that are not finished.
+    pub open: Vec<ItemRow>,
+    /// Money today, UTC.
+    pub today: Spending,
+    /// The day's budget.
+    pub budget_per_day: crate::model::Usd,
+    /// What is remembered of the source: breaker, not-before.
+    pub source: Option<Remembered>,
+    /// The provider refuses work until then, for this reason.
+    pub provider_suspended: Option<(Timestamp, String)>,
+    /// Containment this machine allows.
+    pub containment: String,
+    /// What is wrong with the configuration on disk, as the running service saw it.
+    pub config_fault: Option<String>,
+}
+
+/// Gathers the status. Reads only.
+pub async fn status(
+    store: &Store,
+    config: &Config,
+    now: Timestamp,
+) -> Result<Status, CommandError> {
+    let holder = RunLock::look(store.folder())?;
+    let schedule =
+        crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
+    let journal = Journal::open(store.clone(), crate::clock::Clock::system(), None)?;
+    let memory = journal.load(&config.source.name).await;
+    Ok(Status {
+        holder_health: holder.as_ref().map(|holder| holder.health(now)),
+        holder,
+        last_run: store.runs(1).await?.pop(),
+        next_run: schedule.next_after(now),
+        sessions: store.active_sessions().await?,
+        items: store.phase_counts().await?,
+        open: store.open_items().await?,
+        today: store.spending_on(now.strftime("%F").to_string()).await?,
+        budget_per_day: config.budget.per_day,
+        source: memory.ok(),
+        provider_suspended: store.provider_suspension("agent", now).await?,
+        containment: containment(config).await,
+        config_fault: store.last_config_fault().await?,
+    })
+}
+
+/// The strongest containment this machine allows, found out by trying.
+async fn containment(config: &Config) -> String {
+    let tried = match std::env::current_exe() {
+        Ok(keeper) => detect(&keeper, config.state.containment).await,
+        Err(error) => Err(error),
+    };
+    tried.map_or_else(|error| format!("unknown: {error}"), |tier| tier.to_string())
+}
+
+/// For a terminal.
+pub fn render(status: &Status, now: Timestamp) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _: std::fmt::Result = writeln!(text, "{name:<12}{value}");
+    };
+    row("running", status.holder.as_ref().map_or_else(|| "no".into(), |h| describe_holder(h, now)));
+    let last = status.last_run.as_ref();
+    row("last run", last.map_or_else(|| "none yet".into(), |run| moment(run.started_at, now)));
+    if let Some(run) = last {
+        row("", describe_run(run));
+    }
+    row("next run", status.next_run.map_or_else(|| "never".into(), |at| moment(at, now)));
+    row("contained", status.containment.clone());
+    let counts: Vec<String> =
+        status.items.iter().map(|(phase, n)| format!("{n} {}", word(phase))).collect();
+    row("items", if counts.is_empty() { "none yet".into() } else { counts.join(", ") });
+    row(
+        "today",
+        format!(
+            "{} spent, {} reserved, of {}",
+            status.today.spent, status.today.reserved, status.budget_per_day
+        ),
+    );
+    if let Some(source) = &status.source {
+        row("breaker", describe_breaker(&source.breaker, now));
+        if let Some(until) = source.not_before.filter(|until| *until > now) {
+            row("source", format!("asked to be left alone until {}", moment(until, now)));
+        }
+    }
+    if let Some((until, why)) = &status.provider_suspended {
+        row("PROVIDER", format!("refuses work until {}: {why}", moment(*until, now)));
+    }
+    if let Some(fault) = &status.config_fault {
+        row("CONFIG", format!("broken on disk, the last good one is in force: {fault}"));
+    }
+    for session in &status.sessions {
+        row("session", describe_active(session, now));
+    }
+    for item in status.open.iter().take(MOST_ITEMS) {
+        row(&word(&item.phase), describe_item(item, now));
+    }
+    if let Some(more @ 1..) = status.open.len().checked_sub(MOST_ITEMS) {
+        row("", format!("and {more} more; `heartbeat status --json` names them all"));
+    }
+    text
+}
+
+fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
+    match &breaker.state {
+        State::Closed if breaker.failures == 0 => "closed: the source answers".into(),
+        State::Closed => format!("closed, {} failure(s) in a row", breaker.failures),
+        State::Open { until, class } => format!(
+            "OPEN ({}) until {}; `heartbeat retry --source` closes it",
+            class.as_str(),
+            moment(*until, now)
+        ),
+        State::HalfOpen { since, .. } => {
+            format!("half open: one probe since {}", moment(*since, now))
+        }
+    }
+}
+
+fn describe_holder(holder: &Holder, now: Timestamp) -> String {
+    let health = match holder.health(now) {
+        HolderHealth::Alive => "alive",
+        HolderHealth::Hung => "HUNG: no heartbeat for over two minutes",
+    };
+    format!(
+        "{} (process {}) since {}, {health}",
+        holder.purpose,
+        holder.process.pid,
+        moment(holder.since, now)
+    )
+}
+
+fn describe_active(session: &ActiveSession, now: Timestamp) -> String {
+    let item = session.item.as_ref().map(short_key).unwrap_or_default();
+    let elapsed = now.duration_since(session.started_at).as_secs();
+    let limit = session.deadline_at.duration_since(session.started_at).as_secs();
+    let pid = session.agent_pid.unwrap_or(session.keeper_pid);
+    format!(
+        "{} {} {item} pid {pid}, {elapsed} s of {limit} s [{}]",
+        session.session, session.stage, session.tier
+    )
+}
+
+fn describe_item(item: &ItemRow, now: Timestamp) -> String {
+    let (title, reason) = (clip(&item.title, 50), word(&item.reason));
+    let tried = if item.attempts == 0 {
+        String::new()
+    } else {
+        format!(", attempts so far: {}", item.attempts)
+    };
+    let next = item
+        .next_attempt
+        .map_or_else(String::new, |at| format!(", next attempt {}", moment(at, now)));
+    format!("{} {title} ({reason}{tried}{next})", short_key(&item.key))
+}
