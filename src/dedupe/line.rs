@@ -1,7 +1,8 @@
 //! Who comes first: a bounded line of work, so that memory does not grow with the backlog.
 //!
 //! Work left out by earlier runs comes first, so that nothing starves. Urgent items do not wait
-//! behind it: they stand in a line of their own, and the two lines are served in turn.
+//! behind it: they stand in a line of their own, and as long as others would come before them the
+//! two lines are served in turn.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -97,14 +98,21 @@ impl<T> Line<T> {
 
     /// Those who have their turn, first in line first, and those who have not.
     pub fn serve(self) -> (Vec<T>, Vec<T>) {
-        let mut lanes = self.lanes.map(BTreeMap::into_values);
+        let [mut urgent, mut rest] = self.lanes;
         let mut order: Vec<T> = Vec::new();
-        let mut turn = 0;
+        let mut urgent_gave_way = true;
         loop {
-            let next = lanes[turn].next().or_else(|| lanes[1 - turn].next());
-            turn = 1 - turn;
+            let next = match (urgent.first_key_value(), rest.first_key_value()) {
+                // Before its time only in turn with those it passes.
+                (Some((hurried, _)), Some((first, _))) if first < hurried => {
+                    urgent_gave_way = !urgent_gave_way;
+                    if urgent_gave_way { rest.pop_first() } else { urgent.pop_first() }
+                }
+                (Some(_), _) => urgent.pop_first(),
+                (None, _) => rest.pop_first(),
+            };
             match next {
-                Some(work) => order.push(work),
+                Some((_, work)) => order.push(work),
                 None => break,
             }
         }
@@ -167,6 +175,17 @@ mod tests {
         let (served, left) = line.serve();
         assert_eq!(served, [100, 0, 101, 1]);
         assert_eq!(left.len(), 4);
+    }
+
+    #[test]
+    fn an_urgent_item_gives_way_only_to_what_was_left_out() {
+        let mut line = Line::new(4);
+        for (id, deferrals, priority) in
+            [(1, 0, Some(3)), (2, 0, Some(1)), (3, 1, Some(4)), (4, 0, Some(1)), (5, 0, Some(1))]
+        {
+            line.join(place(id, deferrals, priority), id);
+        }
+        assert_eq!(line.serve().0, [2, 3, 4, 5]);
     }
 
     #[test]
