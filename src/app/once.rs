@@ -8,7 +8,7 @@ use crate::cli::error::CommandError;
 use crate::cli::exit::Code;
 use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
-use crate::report::summary::{RunReport, TextSaving};
+use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};
 use crate::report::terminal::Progress;
 use crate::run::{Ended, Rehearsal};
 use crate::session::StopHandle;
@@ -93,6 +93,6 @@ async fn report(
         summary: ended.summary,
         text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
         findings: store.findings_in(run).await?,
-        open: store.open_items().await?,
+        open: store.open_items(MOST_OPEN).await?,
     })
 }

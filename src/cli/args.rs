@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
+use super::error::CommandError;
 use super::exit;
 use crate::config::{LogFormat, LogLevel};
 
@@ -55,6 +56,19 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
+impl Cli {
+    /// What the parser cannot see: ways of running make no sense beside a command.
+    pub fn check(&self) -> Result<(), CommandError> {
+        let given = [(self.once, "--once"), (self.dry_run, "--dry-run"), (self.demo, "--demo")];
+        match given.iter().find(|(given, _)| *given) {
+            Some((_, flag)) if self.command.is_some() => Err(CommandError::Usage(format!(
+                "{flag} is a way of running and does not go with a command; leave one of them out"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What holds for every command.
 #[derive(Debug, Clone, Args)]
 pub struct GlobalArgs {
@@ -67,7 +81,7 @@ pub struct GlobalArgs {
     /// Override any configuration key, such as --set limits.max_live_sessions=2
     #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Machine-readable output: one JSON document on standard output, nothing else
+    /// Machine-readable answer: one JSON document on standard output, nothing else
     #[arg(long, global = true)]
     pub json: bool,
     /// No progress on standard error
@@ -164,8 +178,8 @@ pub enum Command {
     /// When the next runs are due
     Schedule {
         /// How many
-        #[arg(long, default_value_t = 5, value_name = "N")]
-        next: usize,
+        #[arg(long, default_value_t = 5, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+        next: u16,
     },
     /// The configuration in force, with the origin of each value
     Config,
@@ -188,7 +202,7 @@ pub enum Command {
 #[derive(Debug, Clone, Copy, Args)]
 pub struct LimitArgs {
     /// How many
-    #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub limit: u32,
 }
 

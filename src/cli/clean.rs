@@ -26,6 +26,9 @@ pub struct CleanArgs {
     /// Print bytes and estimated tokens, before and after, to standard error.
     #[arg(long)]
     pub stats: bool,
+    /// The global `--json`.
+    #[arg(skip)]
+    pub json: bool,
 }
 
 /// Why cleaning did not happen.
@@ -65,9 +68,13 @@ pub fn run(
     let format = if args.markdown_field { Format::Markdown } else { Format::Html };
     let rendering = if args.tight { Rendering::Tight } else { Rendering::Full };
     let cleaned = clean_text(&raw, format, &Options { rendering, max_bytes: None });
-    stdout.write_all(cleaned.text.as_bytes())?;
-    if std::io::stdout().is_terminal() {
-        stdout.write_all(b"\n")?;
+    if args.json {
+        writeln!(stdout, "{}", as_json(&raw, &cleaned))?;
+    } else {
+        stdout.write_all(cleaned.text.as_bytes())?;
+        if std::io::stdout().is_terminal() {
+            stdout.write_all(b"\n")?;
+        }
     }
     stdout.flush()?;
     if args.stats {
@@ -91,6 +98,20 @@ fn read(args: &CleanArgs, stdin: &mut dyn Read) -> Result<String, CleanError> {
     }
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn as_json(raw: &str, cleaned: &Cleaned) -> serde_json::Value {
+    serde_json::json!({
+        "text": cleaned.text,
+        "bytes": { "before": raw.len(), "after": cleaned.text.len() },
+        "tokens": { "before": estimate_tokens(raw), "after": estimate_tokens(&cleaned.text) },
+        "cut_bytes": cleaned.stats.cut_bytes,
+        "left_out": {
+            "hidden": cleaned.alarms.hidden_chars,
+            "low_contrast": cleaned.alarms.low_contrast_chars,
+            "invisible": cleaned.alarms.invisible_chars,
+        },
+    })
 }
 
 fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io::Result<()> {
@@ -130,7 +151,13 @@ mod tests {
     use super::*;
 
     fn run_on(input: &[u8], change: impl Fn(&mut CleanArgs)) -> (String, String) {
-        let mut args = CleanArgs { file: None, tight: false, markdown_field: false, stats: false };
+        let mut args = CleanArgs {
+            file: None,
+            tight: false,
+            markdown_field: false,
+            stats: false,
+            json: false,
+        };
         change(&mut args);
         let (mut out, mut err) = (Vec::new(), Vec::new());
         run(&args, &mut &*input, &mut out, &mut err).unwrap();
@@ -163,6 +190,7 @@ mod tests {
             tight: false,
             markdown_field: false,
             stats: false,
+            json: false,
         };
         let error =
             run(&args, &mut std::io::empty(), &mut Vec::new(), &mut Vec::new()).unwrap_err();

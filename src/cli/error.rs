@@ -15,6 +15,9 @@ pub enum CommandError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A broken configuration that may have named another state folder than the default.
+    #[error("{0}\nWhich state is meant cannot be read from it; name it with --state-dir.")]
+    StateUnknown(ConfigError),
     /// The schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
@@ -69,6 +72,7 @@ impl CommandError {
     pub fn code(&self) -> Code {
         match self {
             Self::Config(_)
+            | Self::StateUnknown(_)
             | Self::Schedule(_)
             | Self::Prompt(_)
             | Self::Credential(_)

@@ -7,7 +7,7 @@ use clap::Args;
 use toml::Value;
 
 use super::error::CommandError;
-use crate::config::render_init;
+use crate::config::{FlagValue, render_init};
 use crate::schedule::Schedule;
 
 /// Arguments of `heartbeat init`.
@@ -59,10 +59,7 @@ pub fn ask(
     args.base_url = asking.question(
         "Address of the organisation, such as https://dev.azure.com/contoso",
         "",
-        |answer| match answer.starts_with("https://") || answer.starts_with("http://") {
-            true => Ok(()),
-            false => Err("an address begins with https://".into()),
-        },
+        check_address,
     )?;
     args.project = asking.question("Project whose items are watched", "", any)?;
     let repository = asking.question(
@@ -77,13 +74,40 @@ pub fn ask(
         let path = PathBuf::from(path);
         path.canonicalize().unwrap_or(path)
     });
-    args.cron = asking.question("When to run, as a cron expression", "*/30 * * * *", |answer| {
-        Schedule::parse(answer, "UTC").map(drop).map_err(|error| error.to_string())
-    })?;
-    args.timezone = asking.question("In which time zone", "UTC", |answer| {
-        Schedule::parse("0 0 * * *", answer).map(drop).map_err(|error| error.to_string())
-    })?;
+    args.cron = asking.question("When to run, as a cron expression", "*/30 * * * *", check_cron)?;
+    args.timezone = asking.question("In which time zone", "UTC", check_zone)?;
     Ok(args)
+}
+
+fn check_address(answer: &str) -> Result<(), String> {
+    match answer.starts_with("https://") || answer.starts_with("http://") {
+        true => Ok(()),
+        false => Err("an address begins with https://".into()),
+    }
+}
+
+fn check_cron(answer: &str) -> Result<(), String> {
+    Schedule::parse(answer, "UTC").map(drop).map_err(|error| error.to_string())
+}
+
+fn check_zone(answer: &str) -> Result<(), String> {
+    Schedule::parse("0 0 * * *", answer).map(drop).map_err(|error| error.to_string())
+}
+
+/// Flags are held to the same rules as answers.
+fn check(args: &InitArgs) -> Result<(), CommandError> {
+    type Check = fn(&str) -> Result<(), String>;
+    let given: [(&str, &Option<String>, Check); 3] = [
+        ("--base-url", &args.base_url, check_address),
+        ("--cron", &args.cron, check_cron),
+        ("--timezone", &args.timezone, check_zone),
+    ];
+    for (flag, value, check) in given {
+        if let Some(value) = value {
+            check(value).map_err(|why| CommandError::Usage(format!("{flag} {value:?}: {why}")))?;
+        }
+    }
+    Ok(())
 }
 
 struct Asking<'a, I, O> {
@@ -118,9 +142,13 @@ impl<I: BufRead, O: Write> Asking<'_, I, O> {
     }
 }
 
-/// Writes the file to `path`, or prints it. Returns what to tell the user.
-pub fn run(args: &InitArgs, path: &Path) -> Result<String, CommandError> {
-    let text = render_init(&answers(args))?;
+/// Writes the file to `path`, or prints it. `more` are keys given by `--set`. Returns what to tell
+/// the user.
+pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<String, CommandError> {
+    check(args)?;
+    let mut answers = answers(args);
+    answers.extend(more.iter().map(|flag| (flag.key.clone(), flag.value.clone())));
+    let text = render_init(&answers)?;
     if args.print {
         return Ok(text);
     }
@@ -141,10 +169,21 @@ pub fn run(args: &InitArgs, path: &Path) -> Result<String, CommandError> {
     file.write_all(text.as_bytes())
         .map_err(CommandError::io(format!("{} cannot be written", path.display())))?;
     Ok(format!(
-        "Wrote {}.\nNext: set base_url, project and repository in it, export AZURE_DEVOPS_PAT and \
-         ANTHROPIC_API_KEY,\ncheck with `heartbeat doctor`, read `heartbeat --dry-run` and start with `heartbeat --once`.\n",
-        path.display()
+        "Wrote {}.\nNext: {}export AZURE_DEVOPS_PAT and ANTHROPIC_API_KEY,\ncheck with `heartbeat \
+         doctor`, read `heartbeat --dry-run` and start with `heartbeat --once`.\n",
+        path.display(),
+        still_to_set(&answers)
     ))
+}
+
+/// The keys without which nothing runs, as far as nobody gave them.
+fn still_to_set(answers: &[(String, Value)]) -> String {
+    let given = |key: &str| answers.iter().any(|(answered, _)| answered == key);
+    let missing: Vec<&str> = ["source.base_url", "source.project", "repository.path"]
+        .into_iter()
+        .filter(|key| !given(key))
+        .collect();
+    if missing.is_empty() { String::new() } else { format!("set {} in it, ", missing.join(", ")) }
 }
 
 fn answers(args: &InitArgs) -> Vec<(String, Value)> {
@@ -211,6 +250,32 @@ mod tests {
         assert!(said.contains("an address begins with https://"), "{said}");
         assert!(said.contains("/no/such/folder is no folder"), "{said}");
         assert!(said.contains("Mars/Base"), "{said}");
+    }
+
+    #[test]
+    fn flags_are_held_to_the_same_rules_and_end_up_in_the_file() {
+        let path = Path::new("/nowhere");
+        for (args, word) in [
+            (InitArgs { base_url: Some("contoso".into()), ..no_answers() }, "--base-url"),
+            (InitArgs { cron: Some("daily".into()), ..no_answers() }, "--cron"),
+            (InitArgs { timezone: Some("Mars/X".into()), ..no_answers() }, "--timezone"),
+        ] {
+            let refused = run(&args, &[], path).unwrap_err().to_string();
+            assert!(refused.contains(word), "{refused}");
+        }
+        let two = FlagValue {
+            key: "limits.max_live_sessions".into(),
+            value: Value::Integer(2),
+            flag: "--set".into(),
+        };
+        let text = run(&InitArgs { print: true, ..no_answers() }, &[two], path).unwrap();
+        assert!(text.contains("max_live_sessions = 2"), "{text}");
+    }
+
+    #[test]
+    fn what_is_still_to_do_leaves_out_what_is_done() {
+        let given = ("source.project".to_owned(), Value::from("P"));
+        assert_eq!(still_to_set(&[given]), "set source.base_url, repository.path in it, ");
     }
 
     #[test]

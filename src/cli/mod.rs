@@ -11,6 +11,7 @@ pub mod exit;
 mod init;
 pub mod selftest;
 pub mod kill;
+mod look;
 mod operate;
 pub mod report;
 pub mod service;
@@ -19,6 +20,7 @@ mod state;
 mod status;
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -28,12 +30,9 @@ use serde::Serialize;
 use crate::app::demo::{self, Demo};
 use crate::app::{self, Setting, daemon, once, web};
 use crate::clock::Clock;
-use crate::config::{
-    Config, ConfigError, Discover, Environment, Loaded, LogFormat, LogLevel, load,
-};
+use crate::config::{Config, Environment, Loaded, LogFormat, LogLevel, load};
 use crate::report::summary::{self, RunReport};
 use crate::report::terminal::Progress;
-use crate::store::{Journal, Store};
 use args::{Cli, Command, GlobalArgs, Simulate};
 use error::CommandError;
 use exit::Code;
@@ -68,11 +67,12 @@ fn say_error(error: &CommandError) {
 fn dispatch(cli: Cli) -> Result<Code, CommandError> {
     let environment = app::snapshot();
     crate::store::fault::arm(environment.raw(crate::store::fault::VARIABLE));
+    cli.check()?;
     let context = Context { global: cli.global, environment, clock: Clock::system() };
     match cli.command {
         Some(Command::Simulate(Simulate::Agent(args))) => Ok(simulate_agent(&args)),
         Some(command) => context.command(command),
-        None if cli.dry_run => context.on_runtime(context.rehearse(cli.demo)),
+        None if cli.dry_run => context.on_runtime(unless_stopped(context.rehearse(cli.demo))),
         None if cli.once => context.on_runtime(context.once(cli.demo)),
         None => context.on_runtime(context.follow_schedule(cli.demo)),
     }
@@ -98,7 +98,7 @@ enum Purpose {
 /// A rehearsal writes nothing, a log neither.
 fn without_log_file(config: &Config) -> Config {
     let mut config = config.clone();
-    config.log.file = std::path::PathBuf::new();
+    config.log.file = PathBuf::new();
     config
 }
 
@@ -134,7 +134,7 @@ impl Context {
         self.setting_of(config, &request.cwd)
     }
 
-    fn setting_of(&self, config: Config, cwd: &std::path::Path) -> Result<Setting, CommandError> {
+    fn setting_of(&self, config: Config, cwd: &Path) -> Result<Setting, CommandError> {
         let credential = Arc::new(app::ConfiguredCredential::new(&config, &self.environment));
         Setting::new(config, self.environment.clone(), self.clock.clone(), credential, cwd)
     }
@@ -255,33 +255,13 @@ impl Context {
             Command::Init(args) => self.init(&args),
             Command::Schedule { next } => self.schedule(next),
             Command::Config => self.show_config(),
-            Command::Clean(args) => {
-                let (stdin, stdout, stderr) =
-                    (std::io::stdin(), std::io::stdout(), std::io::stderr());
-                clean::run(&args, &mut stdin.lock(), &mut stdout.lock(), &mut stderr.lock())?;
-                Ok(Code::Done)
-            }
-            Command::Context(args) => self.context(&args),
-            Command::Selftest(args) => self.on_runtime(self.selftest(args)),
+            Command::Clean(args) => self.clean(args),
+            Command::Context(args) => self.context(args),
+            Command::Selftest(args) => self.on_runtime(unless_stopped(self.selftest(args))),
             Command::Status => self.on_runtime(self.status()),
-            Command::Runs(limit) => self.on_runtime(async {
-                let Some((store, _)) = self.state()? else { return self.no_state() };
-                let runs = store.runs(limit.limit).await?;
-                self.print(&runs, |runs| show::render_runs(runs))?;
-                Ok(Code::Done)
-            }),
-            Command::Sessions(limit) => self.on_runtime(async {
-                let Some((store, _)) = self.state()? else { return self.no_state() };
-                let sessions = store.sessions(limit.limit).await?;
-                self.print(&sessions, |sessions| show::render_sessions(sessions))?;
-                Ok(Code::Done)
-            }),
-            Command::Show { item } => self.on_runtime(async {
-                let Some((store, config)) = self.state()? else { return self.no_state() };
-                let story = show::story(&store, &config.source.name, &item).await?;
-                self.print(&story, show::render_story)?;
-                Ok(Code::Done)
-            }),
+            Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),
+            Command::Sessions(limit) => self.on_runtime(self.sessions(limit.limit)),
+            Command::Show { item } => self.on_runtime(self.show(&item)),
             Command::Retry { item, source } => self.on_runtime(async {
                 if source {
                     self.retry_source().await?;
@@ -309,21 +289,24 @@ impl Context {
     }
 
     fn init(&self, args: &init::InitArgs) -> Result<Code, CommandError> {
-        let path = self.global.config.clone().unwrap_or_else(|| crate::config::FILE_NAME.into());
+        let named = self.environment.raw("HEARTBEAT_CONFIG").filter(|path| !path.is_empty());
+        let path = self.global.config.clone().or_else(|| named.map(PathBuf::from));
+        let path = path.unwrap_or_else(|| crate::config::FILE_NAME.into());
+        let more = app::load_request(&self.global, &self.environment)?.flags;
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let args = if terminal && init::wants_to_be_asked(args) {
             init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?
         } else {
             args.clone()
         };
-        write_out(&init::run(&args, &path)?)?;
+        write_out(&init::run(&args, &more, &path)?)?;
         Ok(Code::Done)
     }
 
-    fn schedule(&self, next: usize) -> Result<Code, CommandError> {
+    fn schedule(&self, next: u16) -> Result<Code, CommandError> {
         let config = self.load()?.config.schedule;
         let schedule = crate::schedule::Schedule::parse(&config.cron, &config.timezone)?;
-        let upcoming = schedule.upcoming(self.clock.now(), next);
+        let upcoming = schedule.upcoming(self.clock.now(), usize::from(next));
         self.print(&upcoming, |upcoming| crate::schedule::render(upcoming))?;
         Ok(Code::Done)
     }
@@ -336,10 +319,25 @@ impl Context {
         Ok(Code::Done)
     }
 
-    fn context(&self, args: &context::ContextArgs) -> Result<Code, CommandError> {
+    fn clean(&self, mut args: clean::CleanArgs) -> Result<Code, CommandError> {
+        args.json = self.global.json;
+        let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+        clean::run(&args, &mut stdin.lock(), &mut stdout.lock(), &mut stderr.lock())?;
+        Ok(Code::Done)
+    }
+
+    fn context(&self, mut args: context::ContextArgs) -> Result<Code, CommandError> {
+        if self.global.json {
+            args.format = context::ContextFormat::Json;
+        }
         let config = self.load()?.config;
         let indexes = app::state_folder(&config, &self.environment)?.join("index");
-        context::run(args, &indexes, &mut std::io::stdout().lock(), &mut std::io::stderr().lock())?;
+        context::run(
+            &args,
+            &indexes,
+            &mut std::io::stdout().lock(),
+            &mut std::io::stderr().lock(),
+        )?;
         Ok(Code::Done)
     }
 
@@ -355,28 +353,6 @@ impl Context {
         Ok(if clean { Code::Done } else { Code::Unexpected })
     }
 
-    async fn status(&self) -> Result<Code, CommandError> {
-        let Some((store, config)) = self.state()? else { return self.no_state() };
-        let now = self.clock.now();
-        let status = status::status(&store, &config, now).await?;
-        self.print(&status, |status| status::render(status, now))?;
-        Ok(Code::Done)
-    }
-
-    async fn retry(&self, item: &str) -> Result<Code, CommandError> {
-        let Some((reading, config)) = self.state()? else { return self.no_state() };
-        let key = show::parse_key(&config.source.name, item)?;
-        let store = Store::open(reading.folder())?;
-        let journal = Journal::open(store, self.clock.clone(), None)?;
-        if !journal.requeue(key.clone()).await? {
-            return Err(CommandError::NotFound(format!(
-                "{key} was never seen, or a session for it is running"
-            )));
-        }
-        write_out(&format!("{key} is back in line, with all its attempts\n"))?;
-        Ok(Code::Done)
-    }
-
     async fn simulate_ado(
         &self,
         args: crate::simulate::ado::SimulateAdoArgs,
@@ -386,37 +362,6 @@ impl Context {
             drop(write_out(&format!("{}\n", simulator.base_url())));
         });
         told.await.map_err(CommandError::io("the simulated tracker cannot listen"))?;
-        Ok(Code::Done)
-    }
-
-    /// For commands that only look: a broken file must not hide what is going on, so without a good
-    /// one they go by the defaults, the environment and the flags.
-    fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
-        let mut request = app::load_request(&self.global, &self.environment)?;
-        match load(&request) {
-            Ok(loaded) => Ok((loaded.config, None)),
-            Err(fault) => {
-                request.discover = Discover::Nowhere;
-                request.explicit = None;
-                Ok((load(&request)?.config, Some(fault)))
-            }
-        }
-    }
-
-    /// The state for reading, if there is one, and the configuration.
-    fn state(&self) -> Result<Option<(Store, Config)>, CommandError> {
-        let (config, fault) = self.load_to_look()?;
-        if let Some(fault) = fault {
-            say_error(&fault.into());
-        }
-        let folder = app::state_folder(&config, &self.environment)?;
-        Ok(Store::open_for_reading(&folder)?.map(|store| (store, config)))
-    }
-
-    fn no_state(&self) -> Result<Code, CommandError> {
-        self.print(&serde_json::Value::Null, |_| {
-            "Nothing has run on this state yet. Start with `heartbeat --dry-run`.\n".into()
-        })?;
         Ok(Code::Done)
     }
 
@@ -431,6 +376,17 @@ impl Context {
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
         write_out(&format!("{text}\n"))
+    }
+}
+
+/// Work that cleans up after itself when it is dropped, which a signal alone would not let it do.
+async fn unless_stopped(
+    work: impl Future<Output = Result<Code, CommandError>>,
+) -> Result<Code, CommandError> {
+    let mut signals = app::Signals::listen()?;
+    tokio::select! {
+        done = work => done,
+        _ = signals.next() => Ok(signals.stopped_by().unwrap_or(Code::Terminated)),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::store::{Journal, Store};
 impl Context {
     /// Ends one session, whoever runs it.
     pub(super) async fn kill(&self, session: &str) -> Result<Code, CommandError> {
-        let Some((store, config)) = self.state()? else { return self.no_state() };
+        let (store, config) = self.needed_state()?;
         let killed = kill::kill(&store, &self.clock, session, config.timeouts.grace).await?;
         self.print(&killed, kill::render)?;
         Ok(if killed.gone { Code::Done } else { Code::Unexpected })
@@ -27,7 +27,7 @@ impl Context {
 
     /// Closes the breaker by hand.
     pub(super) async fn retry_source(&self) -> Result<(), CommandError> {
-        let Some((reading, config)) = self.state()? else { return self.no_state().map(drop) };
+        let (reading, config) = self.needed_state()?;
         let store = Store::open(reading.folder())?;
         let journal = Arc::new(Journal::open(store, self.clock.clone(), None)?);
         let credential = Arc::new(ConfiguredCredential::new(&config, &self.environment));
@@ -38,22 +38,24 @@ impl Context {
         let guarded = Guarded::new(Arc::new(ado), notebook, self.clock.clone(), sink);
         guarded.reset().await.map_err(RunError::Fetch)?;
         journal.flush().await?;
-        write_out(&format!(
-            "the breaker of source {:?} is closed; the next run asks again\n",
-            config.source.name
-        ))
+        let name = &config.source.name;
+        self.print(&serde_json::json!({ "source": name, "breaker": "closed" }), |_| {
+            format!("the breaker of source {name:?} is closed; the next run asks again\n")
+        })
     }
 
     /// Prints or writes a report.
     pub(super) async fn report(&self, args: &ReportArgs) -> Result<Code, CommandError> {
-        let Some((store, config)) = self.state()? else { return self.no_state() };
-        let text = report::text(args, &store, &config, self.clock.now(), self.global.json).await?;
-        match &args.out {
-            None => write_out(&text)?,
-            Some(file) => aftermath::write_file(file, &text)
-                .map_err(CommandError::io(format!("{} cannot be written", file.display())))?,
-        }
-        Ok(Code::Done)
+        self.list(async |store, config| {
+            let (now, json) = (self.clock.now(), self.global.json);
+            let text = report::text(args, &store, &config, now, json).await?;
+            match &args.out {
+                None => write_out(&text),
+                Some(file) => aftermath::write_file(file, &text)
+                    .map_err(CommandError::io(format!("{} cannot be written", file.display()))),
+            }
+        })
+        .await
     }
 
     /// Looks at everything a run needs.

@@ -14,11 +14,12 @@ use crate::report::lines::{clip, short_key, word};
 use crate::report::moment::moment;
 use crate::session::containment::detect;
 use crate::store::{
-    ActiveSession, Holder, HolderHealth, ItemRow, Journal, Phase, RunLock, RunRow, Spending, Store,
+    ActiveSession, Holder, HolderHealth, ItemRow, Journal, OpenItems, Phase, RunLock, RunRow,
+    Spending, Store,
 };
 
 /// A backlog can be long; the machine-readable form holds all of it.
-const MOST_ITEMS: usize = 20;
+pub const MOST_ITEMS: u32 = 20;
 
 /// Everything `heartbeat status` knows.
 #[derive(Debug, Serialize)]
@@ -36,7 +37,7 @@ pub struct Status {
     /// How many items stand where.
     pub items: Vec<(Phase, u32)>,
     /// Items that are not finished.
-    pub open: Vec<ItemRow>,
+    pub open: OpenItems,
     /// Money today, UTC.
     pub today: Spending,
     /// The day's budget.
@@ -51,11 +52,12 @@ pub struct Status {
     pub config_fault: Option<String>,
 }
 
-/// Gathers the status. Reads only.
+/// Gathers the status, with at most so many items by name. Reads only.
 pub async fn status(
     store: &Store,
     config: &Config,
     now: Timestamp,
+    most_items: u32,
 ) -> Result<Status, CommandError> {
     let holder = RunLock::look(store.folder())?;
     let schedule =
@@ -69,7 +71,7 @@ pub async fn status(
         next_run: schedule.next_after(now),
         sessions: store.active_sessions().await?,
         items: store.phase_counts().await?,
-        open: store.open_items().await?,
+        open: store.open_items(most_items).await?,
         today: store.spending_on(now.strftime("%F").to_string()).await?,
         budget_per_day: config.budget.per_day,
         source: memory.ok(),
@@ -128,11 +130,11 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     for session in &status.sessions {
         row("session", describe_active(session, now));
     }
-    for item in status.open.iter().take(MOST_ITEMS) {
+    for item in &status.open.first {
         row(&word(&item.phase), describe_item(item, now));
     }
-    if let Some(more @ 1..) = status.open.len().checked_sub(MOST_ITEMS) {
-        row("", format!("and {more} more; `heartbeat status --json` names them all"));
+    if status.open.beyond() > 0 {
+        row("", format!("and {} more; `--json` names them all", status.open.beyond()));
     }
     text
 }

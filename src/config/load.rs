@@ -68,11 +68,41 @@ const FOREIGN_PREFIXES: [&str; 3] = ["HEARTBEAT_SERVICE_", "HEARTBEAT_PORT", "HE
 
 /// Loads the configuration; on failure says everything that is wrong with it.
 pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
-    let keys = Keys::new();
     let found = file::find(request)?;
+    let (layered, mut problems) = layer(request, found.as_ref());
+    let config = layered.values.clone().try_into::<Config>().map_err(|error| ConfigError {
+        problems: [
+            problems.clone(),
+            vec![Problem::Malformed { place: Origin::Default, reason: error.to_string() }],
+        ]
+        .concat(),
+    })?;
+    problems.extend(validate::contradictions(&config, &layered));
+    problems.sort_by_key(Problem::reading_order);
+    ConfigError::check(problems)?;
+    let digest = digest(&config);
+    Ok(Loaded { config, file: found.map(|(path, _)| path), origins: layered.origins, digest })
+}
+
+/// For commands that look or help while the configuration is broken: all of it that can be read.
+/// None if not even the state folder is certain: nobody must be shown another state than theirs.
+pub fn salvage(request: &LoadRequest) -> Option<Config> {
+    let found = file::find(request);
+    let (layered, problems) = layer(request, found.as_ref().ok().and_then(Option::as_ref));
+    let is_unread = |problem: &Problem| matches!(problem, Problem::Malformed { .. });
+    let unread = found.is_err() || problems.iter().any(is_unread);
+    let named = layered.origins.get("state.dir").is_some_and(|origin| *origin != Origin::Default);
+    let refused = layered.refused.contains("state.dir");
+    let certain = named || (!unread && !refused);
+    certain.then(|| layered.values.try_into().ok()).flatten()
+}
+
+/// The file, the environment and the flags, each over the one before.
+fn layer(request: &LoadRequest, found: Option<&(PathBuf, String)>) -> (Layered, Vec<Problem>) {
+    let keys = Keys::new();
     let mut problems = Vec::new();
     let mut entries = Vec::new();
-    if let Some((path, text)) = &found {
+    if let Some((path, text)) = found {
         let (mut from_file, wrong) = file::parse(path, text, &keys);
         let base = path.parent().unwrap_or(Path::new("/"));
         for entry in &mut from_file {
@@ -87,20 +117,8 @@ pub fn load(request: &LoadRequest) -> Result<Loaded, ConfigError> {
         keys::resolve_paths(entry, &request.cwd, &request.environment);
     }
     entries.append(&mut later);
-
     let layered = lay_over(&keys, entries, &mut problems);
-    let config = layered.values.clone().try_into::<Config>().map_err(|error| ConfigError {
-        problems: [
-            problems.clone(),
-            vec![Problem::Malformed { place: Origin::Default, reason: error.to_string() }],
-        ]
-        .concat(),
-    })?;
-    problems.extend(validate::contradictions(&config, &layered));
-    problems.sort_by_key(Problem::reading_order);
-    ConfigError::check(problems)?;
-    let digest = digest(&config);
-    Ok(Loaded { config, file: found.map(|(path, _)| path), origins: layered.origins, digest })
+    (layered, problems)
 }
 
 /// The values in force, where each is from, and which keys have a value that was refused.

@@ -5,7 +5,10 @@ use serde::Serialize;
 
 use crate::event::{RunOutcome, RunSummary};
 use crate::model::RunId;
-use crate::store::{FindingRow, ItemRow, Phase, RunRow, SessionRow, Store, StoreError};
+use crate::store::{FindingRow, OpenItems, Phase, RunRow, SessionRow, Store, StoreError};
+
+/// How many unfinished items are named; the rest is counted.
+const MOST_OPEN: u32 = 50;
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,7 +46,9 @@ pub struct Report {
     /// Sessions that did not complete.
     pub failed_sessions: Vec<SessionRow>,
     /// Items that are not finished now, with their reasons.
-    pub open: Vec<ItemRow>,
+    pub open: OpenItems,
+    /// How many items wait for a person.
+    pub parked: u32,
 }
 
 impl Report {
@@ -77,7 +82,8 @@ impl Report {
             runs,
             findings,
             failed_sessions: sessions.into_iter().filter(failed).collect(),
-            open: store.open_items().await?,
+            open: store.open_items(MOST_OPEN).await?,
+            parked: parked(&store.phase_counts().await?),
         })
     }
 
@@ -93,9 +99,8 @@ impl Report {
         if failed > 0 {
             parts.push(count(failed, "failed session", "failed sessions"));
         }
-        let parked = self.parked().count() as u64;
-        if parked > 0 {
-            parts.push(format!("{parked} parked"));
+        if self.parked > 0 {
+            parts.push(format!("{} parked", self.parked));
         }
         parts.push(t.cost.to_string());
         parts.join(" · ")
@@ -114,11 +119,6 @@ impl Report {
                 format!("Heartbeat{project}, {} to {}", minute(from), minute(to))
             }
         }
-    }
-
-    /// Items that wait for a person.
-    pub fn parked(&self) -> impl Iterator<Item = &ItemRow> {
-        self.open.iter().filter(|item| item.phase == Phase::Parked)
     }
 
     /// Did something go wrong that a person should know?
@@ -147,6 +147,10 @@ pub fn minute(at: Timestamp) -> String {
 
 fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
+}
+
+fn parked(phases: &[(Phase, u32)]) -> u32 {
+    phases.iter().filter(|(phase, _)| *phase == Phase::Parked).map(|(_, count)| count).sum()
 }
 
 fn totals(runs: &[RunRow]) -> RunSummary {
@@ -180,6 +184,7 @@ pub mod samples {
         Confidence, Effort, FailureKind, FileReference, Finding, ItemId, ItemKey, Outcome, Risk,
         SessionId, Stage, Usd,
     };
+    use crate::store::ItemRow;
 
     pub const HOSTILE: &str =
         "<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://e/i.png) <!channel> `a|b`";
@@ -230,21 +235,25 @@ pub mod samples {
                 usage: None,
                 survivors: Some(0),
             }],
-            open: vec![ItemRow {
-                key,
-                title: words.into(),
-                item_type: "Bug".into(),
-                url: "javascript:alert(1)".into(),
-                revision: 3,
-                last_changed: began,
-                last_processed: None,
-                phase: Phase::Parked,
-                reason: Reason::AttemptsExhausted,
-                attempts: 3,
-                next_attempt: None,
-                deferrals: 0,
-                verdict: None,
-            }],
+            parked: 1,
+            open: OpenItems {
+                total: 1,
+                first: vec![ItemRow {
+                    key,
+                    title: words.into(),
+                    item_type: "Bug".into(),
+                    url: "javascript:alert(1)".into(),
+                    revision: 3,
+                    last_changed: began,
+                    last_processed: None,
+                    phase: Phase::Parked,
+                    reason: Reason::AttemptsExhausted,
+                    attempts: 3,
+                    next_attempt: None,
+                    deferrals: 0,
+                    verdict: None,
+                }],
+            },
         }
     }
 

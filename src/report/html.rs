@@ -155,11 +155,11 @@ fn failures(page: &mut String, report: &Report) -> fmt::Result {
 }
 
 fn open(page: &mut String, report: &Report) -> fmt::Result {
-    if report.open.is_empty() {
+    if report.open.first.is_empty() {
         return Ok(());
     }
     page.push_str("<section>\n<h2>Not finished</h2>\n<ul>\n");
-    for item in &report.open {
+    for item in &report.open.first {
         let next = item.next_attempt.map(|t| format!(", next attempt {}", minute(t)));
         writeln!(
             page,
@@ -170,6 +170,9 @@ fn open(page: &mut String, report: &Report) -> fmt::Result {
             escape(&word(&item.reason)),
             next.unwrap_or_default()
         )?;
+    }
+    if report.open.beyond() > 0 {
+        writeln!(page, "<li>and {} more</li>", report.open.beyond())?;
     }
     page.push_str("</ul>\n</section>\n");
     Ok(())

@@ -7,7 +7,7 @@ use crate::model::ItemKey;
 /// The line an event is worth, if it is worth one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
     let text = step_line(&recorded.event).or_else(|| item_line(&recorded.event, view))?;
-    Some(format!("{}  {text}", recorded.at.strftime("%T")))
+    Some(format!("{}  {text}", recorded.at.strftime("%TZ")))
 }
 
 fn step_line(event: &Event) -> Option<String> {

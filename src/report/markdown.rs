@@ -86,11 +86,11 @@ fn failures(page: &mut String, report: &Report) {
 }
 
 fn open(page: &mut String, report: &Report) {
-    if report.open.is_empty() {
+    if report.open.first.is_empty() {
         return;
     }
     page.push_str("\n## Not finished\n\n");
-    for item in &report.open {
+    for item in &report.open.first {
         let next = item.next_attempt.map(|t| format!(", next attempt {}", minute(t)));
         let _: std::fmt::Result = writeln!(
             page,
@@ -101,6 +101,9 @@ fn open(page: &mut String, report: &Report) {
             word(&item.reason),
             next.unwrap_or_default()
         );
+    }
+    if report.open.beyond() > 0 {
+        let _: std::fmt::Result = writeln!(page, "- and {} more", report.open.beyond());
     }
 }
 

@@ -8,7 +8,10 @@ use serde::Serialize;
 use crate::event::{Reason, RunOutcome, RunSummary};
 use crate::model::RunId;
 use crate::report::lines::{clip, short_key, word};
-use crate::store::{FindingRow, ItemRow};
+use crate::store::{FindingRow, OpenItems};
+
+/// How many unfinished items are named; the rest is counted.
+pub const MOST_OPEN: u32 = 20;
 
 /// The one object that `--json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,7 +32,7 @@ pub struct RunReport {
     /// Findings of this run.
     pub findings: Vec<FindingRow>,
     /// Items that are not finished, with their reasons.
-    pub open: Vec<ItemRow>,
+    pub open: OpenItems,
 }
 
 /// What cleaning saved.
@@ -147,11 +150,11 @@ fn render_findings(text: &mut String, report: &RunReport) {
 }
 
 fn render_open(text: &mut String, report: &RunReport) {
-    if report.open.is_empty() {
+    if report.open.first.is_empty() {
         return;
     }
     text.push_str("\nNot finished\n");
-    for row in &report.open {
+    for row in &report.open.first {
         let when = row.next_attempt.map(|t| format!(", next attempt {t}")).unwrap_or_default();
         let _: std::fmt::Result = writeln!(
             text,
@@ -161,6 +164,10 @@ fn render_open(text: &mut String, report: &RunReport) {
             word(&row.phase),
             explain(row.reason),
         );
+    }
+    if report.open.beyond() > 0 {
+        let _: std::fmt::Result =
+            writeln!(text, "  and {} more; `heartbeat status` counts them", report.open.beyond());
     }
 }
 

@@ -53,7 +53,7 @@ pub use retention::Pruned;
 pub use runs::{RunRow, TickRow};
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use transfer::TransferError;
-pub use views::{ActiveSession, FindingRow, ItemRow, SessionRow};
+pub use views::{ActiveSession, FindingRow, ItemRow, OpenItems, SessionRow};
 
 /// Name of the database in the state folder.
 pub const DATABASE: &str = "heartbeat.db";

@@ -114,6 +114,22 @@ pub struct FindingRow {
     pub finding: Finding,
 }
 
+/// The beginning of a line that can be as long as the backlog.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct OpenItems {
+    /// How many there are.
+    pub total: u32,
+    /// The first of them.
+    pub first: Vec<ItemRow>,
+}
+
+impl OpenItems {
+    /// How many are not among the first.
+    pub fn beyond(&self) -> u32 {
+        self.total.saturating_sub(u32::try_from(self.first.len()).unwrap_or(u32::MAX))
+    }
+}
+
 impl Store {
     /// Live sessions, oldest first.
     pub async fn active_sessions(&self) -> Result<Vec<ActiveSession>, StoreError> {
@@ -148,13 +164,24 @@ impl Store {
         .await
     }
 
-    /// Every item that is not finished, the longest waiting first.
-    pub async fn open_items(&self) -> Result<Vec<ItemRow>, StoreError> {
-        self.rows(
-            "SELECT * FROM heartbeat_state WHERE phase NOT IN ('done', 'vanished')
-             ORDER BY deferrals DESC, priority IS NULL, priority, item_id",
-            item,
-        )
+    /// The items that are not finished: those at work, then the longest waiting, at most `most`.
+    pub async fn open_items(&self, most: u32) -> Result<OpenItems, StoreError> {
+        self.read(move |connection| {
+            let total = connection.query_row(
+                "SELECT count(*) FROM heartbeat_state WHERE phase NOT IN ('done', 'vanished')",
+                [],
+                |row| row.get(0),
+            )?;
+            let first = connection
+                .prepare(
+                    "SELECT * FROM heartbeat_state WHERE phase NOT IN ('done', 'vanished')
+                     ORDER BY phase <> 'claimed', deferrals DESC, priority IS NULL, priority,
+                              item_id LIMIT ?1",
+                )?
+                .query_map([most], item)?
+                .collect::<Result<_, _>>()?;
+            Ok(OpenItems { total, first })
+        })
         .await
     }
 

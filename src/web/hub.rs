@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::event::{Event, Recorded};
 use crate::model::RunId;
-use crate::store::{ItemRow, Journal, Store, StoreError, Totals};
+use crate::store::{Journal, OpenItems, Store, StoreError, Totals};
 
 /// A picture this young is good enough for a question.
 const FRESH: Duration = Duration::from_millis(500);
@@ -272,7 +272,7 @@ impl Hub {
         if let Some(error) = news {
             facts.store_fault = Some(error.to_string());
         }
-        let open = self.store.open_items().await.unwrap_or_default();
+        let open = self.store.open_items(snapshot::QUEUE).await.unwrap_or_default();
         let log = self.log.lock().await;
         if cached.seq != Some(log.seq)
             && let Ok(totals) = self.store.totals().await
@@ -291,7 +291,7 @@ impl Hub {
         picture
     }
 
-    fn render(&self, facts: Facts, log: &Log, open: &[ItemRow], config: &Config) -> Picture {
+    fn render(&self, facts: Facts, log: &Log, open: &OpenItems, config: &Config) -> Picture {
         let judgement = health::judge(&facts, Duration::ZERO);
         let mut state =
             snapshot::state(&facts, &judgement, log, open, config, self.can).to_string();
@@ -316,7 +316,7 @@ impl Hub {
         facts.store_fault.get_or_insert_with(|| {
             format!("the state did not answer within {} s", PATIENCE.as_secs())
         });
-        let picture = self.render(facts, &Log::default(), &[], &config);
+        let picture = self.render(facts, &Log::default(), &OpenItems::default(), &config);
         Arc::new(Picture { taken, ..picture })
     }
 }

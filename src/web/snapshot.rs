@@ -12,10 +12,10 @@ use crate::event::Liveness;
 use crate::event::fold::RunView;
 use crate::model::{ItemKey, SessionId, Stage};
 use crate::report::lines::clip;
-use crate::store::{ActiveSession, FindingRow, ItemRow, RunRow};
+use crate::store::{ActiveSession, FindingRow, ItemRow, OpenItems, RunRow};
 
 /// How many open items are listed; the rest is counted.
-pub const QUEUE: usize = 100;
+pub const QUEUE: u32 = 100;
 /// Longest title and summary in a list, in characters.
 const LINE: usize = 400;
 
@@ -46,15 +46,16 @@ pub fn state(
     facts: &Facts,
     health: &Health,
     log: &Log,
-    open: &[ItemRow],
+    open: &OpenItems,
     config: &Config,
     can: Abilities,
 ) -> Value {
     let run = facts.runs.first();
-    let titles: BTreeMap<&ItemKey, &ItemRow> = open.iter().map(|item| (&item.key, item)).collect();
+    let titles: BTreeMap<&ItemKey, &ItemRow> =
+        open.first.iter().map(|item| (&item.key, item)).collect();
     let sessions: Vec<Value> =
         facts.active.iter().map(|active| session(active, log, &titles, config)).collect();
-    let queue: Vec<Value> = open.iter().take(QUEUE).map(queued).collect();
+    let queue: Vec<Value> = open.first.iter().map(queued).collect();
     json!({
         "seq": log.seq,
         "now": facts.now,
@@ -64,7 +65,7 @@ pub fn state(
         "run": run.map(|run| the_run(run, facts, &log.view)),
         "sessions": sessions,
         "limits": facts.limits,
-        "queue": { "total": open.len(), "phases": facts.items, "items": queue },
+        "queue": { "total": open.total, "phases": facts.items, "items": queue },
         "source": {
             "name": config.source.name,
             "breaker": facts.source.breaker,

@@ -55,6 +55,44 @@ fn malformed_and_contradictory_configs_are_told_by_line_and_key() {
     }
 }
 
+/// A mistake in the file neither hides the state it names nor turns to another one.
+#[test]
+fn a_broken_config_never_turns_a_command_to_another_state() {
+    let world = World::new(0);
+    world.run_once(&[]);
+    let state = format!("[state]\ndir = \"{}\"\n", world.state().display());
+    let ask = |args: &[&str], config: &str| {
+        std::fs::write(world.path().join("heartbeat.toml"), config).unwrap();
+        let output = world.plain(args).output().unwrap();
+        (code(&output), text(&output))
+    };
+    let (typo, syntax) =
+        (format!("{state}[limits]\nmax_live_sesions = 2\n"), format!("{state}[limits\n"));
+    for (config, wanted) in [(&typo, 0), (&syntax, 78)] {
+        let (code, told) = ask(&["status"], config);
+        assert_eq!(code, wanted, "{told}");
+        assert!(told.contains("heartbeat.toml"), "{told}");
+        assert_eq!(told.contains("last run"), wanted == 0, "{told}");
+        assert_eq!(told.contains("--state-dir"), wanted == 78, "{told}");
+    }
+    assert_eq!(ask(&["retry", "4106"], &typo).0, 0);
+    for command in [["retry", "4106"], ["kill", "abc"], ["show", "4106"]] {
+        assert_eq!(ask(&command, &syntax).0, 78, "{command:?}");
+        let (code, told) = ask(&command, "");
+        assert_eq!(code, 1, "{command:?}: {told}");
+        assert!(told.contains("Nothing has run on the state in"), "{told}");
+    }
+}
+
+#[test]
+fn ways_of_running_do_not_go_with_commands() {
+    let world = World::new(0);
+    for args in [&["--demo", "status"][..], &["--once", "runs"], &["runs", "-n", "0"]] {
+        let output = world.plain(args).output().unwrap();
+        assert_eq!(code(&output), 2, "{args:?}: {}", text(&output));
+    }
+}
+
 #[test]
 fn a_working_directory_that_is_no_repository_is_told() {
     let world = World::new(0);

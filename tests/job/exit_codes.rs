@@ -53,6 +53,29 @@ fn agent(extra: &str) -> String {
     format!("agent.command=[\"{}\", \"simulate\", \"agent\", {extra}]", crate::support::HEARTBEAT)
 }
 
+/// A rehearsal that is stopped while the tracker keeps it waiting takes its copy of the state along.
+#[test]
+fn a_stopped_rehearsal_leaves_nothing_behind() {
+    let world = World::new(0);
+    let tracker = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[source]\nbase_url = \"http://{}/x\"\nproject = \"P\"\n[repository]\npath = \"{}\"\n",
+        tracker.local_addr().unwrap(),
+        world.path().display()
+    );
+    std::fs::write(world.path().join("heartbeat.toml"), config).unwrap();
+    let mut command = world.heartbeat(&["--dry-run"]);
+    command.env("AZURE_DEVOPS_PAT", "x");
+    let run = Running::start(command);
+    let connection = tracker.accept().unwrap();
+    run.signal(Signal::SIGINT);
+    assert_eq!(code(&run.output()), 130);
+    drop(connection);
+    let left: Vec<_> =
+        std::fs::read_dir(world.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["heartbeat.toml"]);
+}
+
 #[test]
 fn code_10_some_analyses_failed() {
     let world = World::new(0);

@@ -33,12 +33,19 @@ impl World {
 
     /// `heartbeat ARGS` in a clean environment, on this world's state.
     pub fn heartbeat(&self, args: &[&str]) -> Command {
+        let mut command = self.plain(args);
+        command.arg("--state-dir").arg(self.state());
+        command
+    }
+
+    /// The same, on whatever state it finds.
+    pub fn plain(&self, args: &[&str]) -> Command {
         let mut command = Command::new(HEARTBEAT);
         command.env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.path()).env("TMPDIR", self.path());
         command.current_dir(self.path());
-        command.args(args).arg("--state-dir").arg(self.state());
+        command.args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -1,0 +1,129 @@
+//! The commands that look at a state, or act on something in it.
+
+use std::path::{Path, PathBuf};
+
+use super::error::CommandError;
+use super::exit::Code;
+use super::{Context, say_error, show, status};
+use crate::app;
+use crate::config::{Config, ConfigError, load, salvage};
+use crate::store::{Journal, Store};
+
+/// What was found where the state should be.
+enum Found {
+    /// A state, and the configuration to read it by.
+    Here(Store, Box<Config>),
+    /// No state in this folder.
+    Nothing(PathBuf),
+}
+
+fn nothing_in(folder: &Path) -> String {
+    format!(
+        "Nothing has run on the state in {} yet. Start with `heartbeat --dry-run`.",
+        folder.display()
+    )
+}
+
+impl Context {
+    /// What is going on.
+    pub(super) async fn status(&self) -> Result<Code, CommandError> {
+        self.list(async |store, config| {
+            let now = self.clock.now();
+            let most = if self.global.json { u32::MAX } else { status::MOST_ITEMS };
+            let status = status::status(&store, &config, now, most).await?;
+            self.print(&status, |status| status::render(status, now))
+        })
+        .await
+    }
+
+    /// Puts an item back in line.
+    pub(super) async fn retry(&self, item: &str) -> Result<Code, CommandError> {
+        let (reading, config) = self.needed_state()?;
+        let key = show::parse_key(&config.source.name, item)?;
+        let store = Store::open(reading.folder())?;
+        let journal = Journal::open(store, self.clock.clone(), None)?;
+        if !journal.requeue(key.clone()).await? {
+            return Err(CommandError::NotFound(format!(
+                "{key} was never seen, or a session for it is running"
+            )));
+        }
+        self.print(&serde_json::json!({ "item": key, "in_line": true }), |_| {
+            format!("{key} is back in line, with all its attempts\n")
+        })?;
+        Ok(Code::Done)
+    }
+
+    /// The newest runs.
+    pub(super) async fn runs(&self, limit: u32) -> Result<Code, CommandError> {
+        self.list(async |store, _| {
+            let runs = store.runs(limit).await?;
+            self.print(&runs, |runs| show::render_runs(runs))
+        })
+        .await
+    }
+
+    /// The newest sessions.
+    pub(super) async fn sessions(&self, limit: u32) -> Result<Code, CommandError> {
+        self.list(async |store, _| {
+            let sessions = store.sessions(limit).await?;
+            self.print(&sessions, |sessions| show::render_sessions(sessions))
+        })
+        .await
+    }
+
+    /// The story of one item.
+    pub(super) async fn show(&self, item: &str) -> Result<Code, CommandError> {
+        let (store, config) = self.needed_state()?;
+        let story = show::story(&store, &config.source.name, item).await?;
+        self.print(&story, show::render_story)?;
+        Ok(Code::Done)
+    }
+
+    /// For commands that look at a state or act on it: a broken file must not hide what is going
+    /// on, so they go by what can be read of it.
+    fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
+        let request = app::load_request(&self.global, &self.environment)?;
+        match load(&request) {
+            Ok(loaded) => Ok((loaded.config, None)),
+            Err(fault) => match salvage(&request) {
+                Some(config) => Ok((config, Some(fault))),
+                None => Err(CommandError::StateUnknown(fault)),
+            },
+        }
+    }
+
+    /// The state for reading, if there is one, and the configuration.
+    fn state(&self) -> Result<Found, CommandError> {
+        let (config, fault) = self.load_to_look()?;
+        if let Some(fault) = fault {
+            say_error(&fault.into());
+        }
+        let folder = app::state_folder(&config, &self.environment)?;
+        match Store::open_for_reading(&folder)? {
+            Some(store) => Ok(Found::Here(store, Box::new(config))),
+            None => Ok(Found::Nothing(folder)),
+        }
+    }
+
+    /// For commands about something that must be in the state.
+    pub(super) fn needed_state(&self) -> Result<(Store, Config), CommandError> {
+        match self.state()? {
+            Found::Here(store, config) => Ok((store, *config)),
+            Found::Nothing(folder) => Err(CommandError::NotFound(nothing_in(&folder))),
+        }
+    }
+
+    /// For commands that only list: a state on which nothing has run is no failure.
+    pub(super) async fn list(
+        &self,
+        show: impl AsyncFnOnce(Store, Config) -> Result<(), CommandError>,
+    ) -> Result<Code, CommandError> {
+        match self.state()? {
+            Found::Here(store, config) => show(store, *config).await?,
+            Found::Nothing(folder) => {
+                self.print(&serde_json::Value::Null, |_| format!("{}\n", nothing_in(&folder)))?
+            }
+        }
+        Ok(Code::Done)
+    }
+}
