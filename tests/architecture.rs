@@ -17,14 +17,14 @@ const MAY_KNOW: [(&str, &[&str]); 21] = [
     ("prompt", &["model", "config"]),
     ("triage", &["model", "config", "prompt"]),
     ("analyze", &["model", "config", "prompt"]),
-    // Edges: they know words and pure rooms, and none of each other but the two that give things
-    // names: `fetch` the futures of traits, `session` the ledger that `store` implements.
+    // Edges: they know words and pure rooms, and of each other only the seams that they implement:
+    // `store` keeps the breaker of `fetch` and the ledger of `session`.
     ("exec", &[]),
     ("config", &["model", "exec", "schedule"]),
     ("schedule", &["model"]),
     ("fetch", &["model", "event", "clock", "config"]),
     ("context", &["model", "exec"]),
-    ("session", &["model", "event", "clock", "config", "fetch", "exec"]),
+    ("session", &["model", "event", "clock", "config", "exec"]),
     ("store", &["model", "event", "clock", "fetch", "session"]),
     ("report", &["model", "event", "config", "analyze", "store"]),
     // The way, and what puts it together.
@@ -35,7 +35,7 @@ const MAY_KNOW: [(&str, &[&str]); 21] = [
             "triage", "analyze", "session", "store", "report",
         ],
     ),
-    ("simulate", &["model", "event", "clock", "config", "fetch", "session", "prompt"]),
+    ("simulate", &["model", "event", "clock", "config", "session", "prompt"]),
     (
         "web",
         &["model", "event", "clock", "config", "session", "store", "report", "schedule", "fetch"],

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::Config;
 use crate::context::{self, Index, Options, Query};
-use crate::fetch::BoxFuture;
-use crate::model::{CleanItem, Verdict};
+use crate::model::{BoxFuture, CleanItem, Verdict};
 use crate::run::{CodeBase, CodeContext, CodeError};
 
 /// How many ranked files are offered to the packer.

@@ -6,7 +6,8 @@ use tokio::sync::Mutex;
 use crate::config::credential::source_credential;
 use crate::config::{Config, Environment};
 use crate::fetch::ado::Credential;
-use crate::fetch::{BoxFuture, FailureClass, FetchError};
+use crate::fetch::{FailureClass, FetchError};
+use crate::model::BoxFuture;
 
 /// The credential that the configuration names.
 pub struct ConfiguredCredential {

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::event::Reason;
-use crate::fetch::BoxFuture;
+use crate::model::BoxFuture;
 use crate::run::Gate;
 use crate::session::admission::{self, Limits};
 use crate::store::Journal;

@@ -3,8 +3,8 @@
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::fetch::ado::{AdoSource, WriteBack};
-use crate::fetch::{BoxFuture, FailureClass, FetchError};
-use crate::model::Format;
+use crate::fetch::{FailureClass, FetchError};
+use crate::model::{BoxFuture, Format};
 use crate::run::{Publisher, Publishing};
 
 /// Writes to the tracker, after a look for secrets.

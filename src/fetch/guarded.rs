@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::breaker::{Admission, Breaker, Signal};
-use super::{BoxFuture, FailureClass, FetchError, FetchRequest, Notebook, Page, Pages, Source};
+use super::{FailureClass, FetchError, FetchRequest, Notebook, Page, Pages, Source};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
+use crate::model::BoxFuture;
 
 /// Wraps a [`Source`]: asks the breaker and the server's "not before" first, and records how
 /// reading went. Every change of the breaker is an event.

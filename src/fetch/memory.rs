@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::breaker::Breaker;
-use super::{BoxFuture, FailureClass, FetchError};
+use super::{FailureClass, FetchError};
+use crate::model::BoxFuture;
 
 /// Everything remembered about one source; small, and stored as one JSON value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -12,16 +12,10 @@ pub mod retry;
 pub use guarded::Guarded;
 pub use memory::{InMemory, Notebook, Remembered, SourceMemory, memory_failed};
 
-use std::future::Future;
-use std::pin::Pin;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ItemId, WorkItem};
-
-/// A future in a box, so that traits stay usable as objects.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+use crate::model::{BoxFuture, ItemId, WorkItem};
 
 /// What a run asks of its source.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! Nothing here does IO, reads a clock or knows another room.
 
 mod finding;
+mod future;
 mod ids;
 mod item;
 mod money;
@@ -10,6 +11,7 @@ mod outcome;
 mod verdict;
 
 pub use finding::{Confidence, Effort, FileReference, Finding, Risk};
+pub use future::BoxFuture;
 pub use ids::{ItemId, ItemKey, RunId, SessionId};
 pub use item::{Alarms, CleanField, CleanItem, Comment, Format, TextField, TextStats, WorkItem};
 pub use money::Usd;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::event::Reason;
-use crate::fetch::{BoxFuture, FetchError, Source};
-use crate::model::{CleanItem, ItemId, ItemKey, RunId, SessionId, Stage, Verdict};
+use crate::fetch::{FetchError, Source};
+use crate::model::{BoxFuture, CleanItem, ItemId, ItemKey, RunId, SessionId, Stage, Verdict};
 use crate::prompt::Rendered;
 use crate::session::{LedgerError, SessionEnd, StopSignal};
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::fetch::BoxFuture;
-use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
+use crate::model::{BoxFuture, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
 #[derive(Debug, Clone)]

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::event::{Event, Sink};
-use crate::fetch::BoxFuture;
-use crate::model::SessionId;
+use crate::model::{BoxFuture, SessionId};
 use crate::session::{Ledger, LedgerError, LedgerRow, SessionEnd};
 
 /// The ledger.

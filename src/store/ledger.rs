@@ -6,8 +6,7 @@ use rusqlite::{Row, Transaction, params};
 
 use super::rows::{Ms, from_word, to_json};
 use super::{Journal, Sql, StoreError, budget};
-use crate::fetch::BoxFuture;
-use crate::model::{FailureKind, Outcome, SessionId, Usage};
+use crate::model::{BoxFuture, FailureKind, Outcome, SessionId, Usage};
 use crate::session::{Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd};
 
 impl Ledger for Journal {

@@ -3,7 +3,8 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::{Journal, Store, StoreError};
-use crate::fetch::{BoxFuture, FetchError, Remembered, SourceMemory, memory_failed};
+use crate::fetch::{FetchError, Remembered, SourceMemory, memory_failed};
+use crate::model::BoxFuture;
 
 impl Store {
     /// The memory of the source called `name`, as it was stored.

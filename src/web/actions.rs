@@ -1,7 +1,6 @@
 //! What a person can do from the dashboard; the application says how.
 
-use crate::fetch::BoxFuture;
-use crate::model::{ItemKey, RunId, SessionId};
+use crate::model::{BoxFuture, ItemKey, RunId, SessionId};
 
 /// Why an action was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use heartbeat::config::SourceAuth;
 use heartbeat::fetch::ado::{AdoSource, Credential};
-use heartbeat::fetch::{BoxFuture, FailureClass as Class, FetchError, SourceMemory};
-use heartbeat::model::{Format, ItemId};
+use heartbeat::fetch::{FailureClass as Class, FetchError, SourceMemory};
+use heartbeat::model::{BoxFuture, Format, ItemId};
 use heartbeat::simulate::ado::{FIRST_ID, Fault, SimulatorOptions};
 use secrecy::SecretString;
 use serde_json::json;

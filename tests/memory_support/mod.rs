@@ -7,12 +7,10 @@ use std::sync::{Arc, Mutex};
 use heartbeat::clock::Clock;
 use heartbeat::config::{Config, DEFAULT_TOML};
 use heartbeat::event::{Reason, Trigger};
-use heartbeat::fetch::{
-    BoxFuture, Current, FailureClass, FetchError, FetchRequest, Page, Pages, Source,
-};
+use heartbeat::fetch::{Current, FailureClass, FetchError, FetchRequest, Page, Pages, Source};
 use heartbeat::model::{
-    CleanItem, Confidence, Effort, FailureKind, Finding, Format, ItemId, ItemKey, Outcome, Risk,
-    RunId, Stage, TextField, Usage, Usd, Verdict, WorkItem,
+    BoxFuture, CleanItem, Confidence, Effort, FailureKind, Finding, Format, ItemId, ItemKey,
+    Outcome, Risk, RunId, Stage, TextField, Usage, Usd, Verdict, WorkItem,
 };
 use heartbeat::prompt::Prompts;
 use heartbeat::run::{CodeBase, CodeContext, CodeError, Edges, Ended, Gate, Job, Run, Sessions};

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use heartbeat::clock::Clock;
 use heartbeat::config::{Config, DEFAULT_TOML};
-use heartbeat::fetch::BoxFuture;
-use heartbeat::model::{ItemKey, RunId, SessionId};
+use heartbeat::model::{BoxFuture, ItemKey, RunId, SessionId};
 use heartbeat::store::{Journal, Store};
 use heartbeat::web::{ActionError, Actions, Server, ServerOptions, Token, bind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -2,7 +2,8 @@
 
 use secrecy::SecretString;
 
-use crate::fetch::{BoxFuture, FetchError};
+use crate::fetch::FetchError;
+use crate::model::BoxFuture;
 
 /// A credential that the edge of the program resolved from a variable, a file or a command.
 pub trait Credential: Send + Sync {

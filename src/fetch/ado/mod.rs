@@ -47,12 +47,12 @@ pub use write_back::{Glance, WriteBack, Written};
 use self::http::{Call, Repeat, Transport};
 use super::retry::RetryPolicy;
 use super::{
-    BoxFuture, Current, FailureClass, FetchError, FetchRequest, Notebook, Pages,
-    Source as SourceTrait, SourceMemory,
+    Current, FailureClass, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait,
+    SourceMemory,
 };
 use crate::clock::Clock;
 use crate::config::{self, SourceMode};
-use crate::model::ItemId;
+use crate::model::{BoxFuture, ItemId};
 
 /// One project of one organisation or collection.
 #[derive(Clone)]

@@ -13,8 +13,8 @@ use super::read::LARGEST_BATCH;
 use super::reporting::StreamReader;
 use super::wiql::{MOST_ROWS, Window};
 use crate::config::SourceMode;
-use crate::fetch::{BoxFuture, FailureClass, FetchError, FetchRequest, Page, Pages};
-use crate::model::ItemId;
+use crate::fetch::{FailureClass, FetchError, FetchRequest, Page, Pages};
+use crate::model::{BoxFuture, ItemId};
 
 /// Where a run may go on, beside the cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
