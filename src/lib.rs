@@ -34,7 +34,7 @@
 //! | [`exec`] | short helper commands, bounded | processes |
 //! | [`app`], [`cli`] | the composition root and the command line: the only ones that name concrete edges | everything |
 //!
-//! Direction: words ← pure rooms ← edges ← [`run`] ← [`app`] and [`cli`]. A pure room does no IO
+//! Direction: words ← pure rooms ← edges ← [`run`] ← [`app`] ← [`cli`]. A pure room does no IO
 //! and reads no clock; an edge does not know another edge. `tests/architecture.rs` holds the rule,
 //! `.clippy.toml` bans processes, clocks, the environment and exits outside their rooms, and
 //! `unsafe` stands only in `session::keeper`, each block with its reason.

@@ -40,7 +40,14 @@ const MAY_KNOW: [(&str, &[&str]); 21] = [
         "web",
         &["model", "event", "clock", "config", "session", "store", "report", "schedule", "fetch"],
     ),
-    ("app", &["*"]),
+    (
+        "app",
+        &[
+            "model", "event", "clock", "config", "schedule", "fetch", "clean", "dedupe", "prompt",
+            "triage", "context", "analyze", "session", "store", "report", "web", "run", "simulate",
+            "exec",
+        ],
+    ),
     ("cli", &["*"]),
 ];
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::Setting;
-use crate::cli::error::CommandError;
+use super::error::CommandError;
 use crate::config::ReportFormat;
 use crate::model::RunId;
 use crate::report::digest::{Report, Scope};

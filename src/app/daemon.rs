@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use super::error::CommandError;
+use super::exit::Code;
 use super::signals::Asked;
 use super::watchers::Watchers;
 use super::web::{Liked, RunWish, Wishes};
 use super::{Notifier, Setting, Signals, aftermath, once, startup};
-use crate::cli::error::CommandError;
-use crate::cli::exit::Code;
 use crate::config::{Config, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;

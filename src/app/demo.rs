@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 
+use super::Overrides;
 use super::Setting;
-use crate::cli::args::GlobalArgs;
-use crate::cli::error::CommandError;
+use super::error::CommandError;
 use crate::clock::Clock;
 use crate::config::{Discover, Environment, FlagValue, LoadRequest, load};
 use crate::fetch::ado::FixedCredential;
@@ -42,20 +42,20 @@ pub enum Fresh {
     No,
 }
 
-/// Starts the tracker and writes the sample code base. `global` may name a state folder and
+/// Starts the tracker and writes the sample code base. `overrides` may name a state folder and
 /// override keys; a configuration file is not read.
 pub async fn start(
-    global: &GlobalArgs,
+    overrides: &Overrides,
     environment: &Environment,
     clock: Clock,
     fresh: Fresh,
 ) -> Result<Demo, CommandError> {
-    let state = match &global.state_dir {
+    let state = match &overrides.state_dir {
         Some(folder) => std::path::absolute(folder)
             .map_err(CommandError::io("the state folder cannot be named"))?,
         None => temporary_state()?,
     };
-    if fresh == Fresh::Yes && global.state_dir.is_none() {
+    if fresh == Fresh::Yes && overrides.state_dir.is_none() {
         forget(&state, &clock)?;
     }
     let options = SimulatorOptions { token: Some(TOKEN.into()), ..SimulatorOptions::default() };
@@ -63,7 +63,7 @@ pub async fn start(
         .await
         .map_err(CommandError::io("the simulated tracker cannot listen on loopback"))?;
     let code = sample_code(&state)?;
-    let request = request(global, environment, &simulator, &code, &state)?;
+    let request = request(overrides, environment, &simulator, &code, &state)?;
     let loaded = load(&request)?;
     let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
     let setting =
@@ -114,13 +114,13 @@ fn sample_code(state: &Path) -> Result<PathBuf, CommandError> {
 }
 
 fn request(
-    global: &GlobalArgs,
+    overrides: &Overrides,
     environment: &Environment,
     simulator: &Simulator,
     code: &Path,
     state: &Path,
 ) -> Result<LoadRequest, CommandError> {
-    let mut request = super::load_request(global, environment)?;
+    let mut request = super::load_request(overrides, environment)?;
     let own = std::env::current_exe()
         .map_err(CommandError::io("heartbeat's own binary cannot be found"))?;
     let agent = [&*own.to_string_lossy(), "simulate", "agent", "--pace", PACE].map(text);

@@ -14,9 +14,9 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use super::error::CommandError;
 use super::lifecycle;
 use super::logfile::LogFile;
-use crate::cli::error::CommandError;
 use crate::config::{LogFormat, LogLevel};
 
 /// What is logged, how, and where to.

@@ -10,6 +10,8 @@ mod credential;
 pub mod daemon;
 pub mod demo;
 mod environment;
+pub mod error;
+pub mod exit;
 mod gate;
 mod lifecycle;
 mod logfile;
@@ -30,7 +32,7 @@ pub use environment::snapshot;
 pub use logging::{FileLogging, Lifecycle, Logging, start as start_logging};
 pub use notify::Notifier;
 pub use sessions::{LiveSessions, request_end, resolve as resolve_program};
-pub use setting::{Setting, load_request, state_folder};
+pub use setting::{Overrides, Setting, load_request, state_folder};
 pub use signals::Signals;
 pub use temporary::TemporaryFolder;
 

@@ -2,10 +2,10 @@
 
 use tracing::Instrument as _;
 
+use super::error::CommandError;
+use super::exit::Code;
 use super::watchers::Watchers;
 use super::{Setting, Signals, TemporaryFolder, aftermath, startup};
-use crate::cli::error::CommandError;
-use crate::cli::exit::Code;
 use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
 use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};

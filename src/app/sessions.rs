@@ -11,7 +11,7 @@ use std::time::Duration;
 use tracing::Instrument as _;
 
 use super::Setting;
-use crate::cli::error::CommandError;
+use super::error::CommandError;
 use crate::config::{Config, Environment};
 use crate::model::{BoxFuture, SessionId, Stage};
 use crate::run::{Job, Sessions};

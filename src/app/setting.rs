@@ -7,12 +7,11 @@ use secrecy::SecretString;
 
 use super::TemporaryFolder;
 use super::code::CodeBases;
+use super::error::CommandError;
 use super::gate::MachineGate;
 use super::publisher::AdoPublisher;
 use super::sessions::{LiveSessions, SupervisedSessions};
 use super::web::Audience;
-use crate::cli::args::GlobalArgs;
-use crate::cli::error::CommandError;
 use crate::clock::Clock;
 use crate::config::{Config, Discover, Environment, FlagValue, LoadRequest};
 use crate::event::Trigger;
@@ -24,15 +23,26 @@ use crate::run::{Edges, Publisher, Run, RunError};
 use crate::session::StopHandle;
 use crate::store::{Journal, Store};
 
+/// What the command line says over everything else.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// The state folder.
+    pub state_dir: Option<PathBuf>,
+    /// Keys, as `KEY=VALUE`.
+    pub set: Vec<String>,
+}
+
 /// Where values come from: file, environment, flags.
 pub fn load_request(
-    global: &GlobalArgs,
+    overrides: &Overrides,
     environment: &Environment,
 ) -> Result<LoadRequest, CommandError> {
     let cwd = std::env::current_dir()
         .map_err(CommandError::io("the working directory cannot be read"))?;
     let mut flags = Vec::new();
-    for pair in &global.set {
+    for pair in &overrides.set {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(CommandError::Usage(format!("--set wants KEY=VALUE, not {pair:?}")));
         };
@@ -44,11 +54,11 @@ pub fn load_request(
             .unwrap_or_else(|| toml::Value::String(value.to_owned()));
         flags.push(FlagValue { key: key.to_owned(), value, flag: format!("--set {key}") });
     }
-    if let Some(folder) = &global.state_dir {
+    if let Some(folder) = &overrides.state_dir {
         let value = toml::Value::String(folder.to_string_lossy().into_owned());
         flags.push(FlagValue { key: "state.dir".into(), value, flag: "--state-dir".into() });
     }
-    let (explicit, environment) = (global.config.clone(), environment.clone());
+    let (explicit, environment) = (overrides.config.clone(), environment.clone());
     Ok(LoadRequest { explicit, discover: Discover::UsualPlaces, environment, cwd, flags })
 }
 

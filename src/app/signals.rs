@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::error::CommandError;
-use crate::cli::exit::Code;
+use super::error::CommandError;
+use super::exit::Code;
 use crate::session::{StopHandle, StopReason};
 
 /// The signals heartbeat listens to.

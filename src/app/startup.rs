@@ -1,7 +1,7 @@
 //! Before the first run of a life: what an earlier one left is put right.
 
 use super::Setting;
-use crate::cli::error::CommandError;
+use super::error::CommandError;
 use crate::store::{Journal, Store, catch_up};
 
 /// Completes the event files of crashed runs. The caller holds the run lock, so that no run is

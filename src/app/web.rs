@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::error::CommandError;
 use super::{LiveSessions, Setting, request_end};
-use crate::cli::error::CommandError;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::config::credential::http_token;

@@ -95,6 +95,17 @@ pub struct GlobalArgs {
     pub log_format: Option<Format>,
 }
 
+impl GlobalArgs {
+    /// What of it the job itself needs.
+    pub fn overrides(&self) -> crate::app::Overrides {
+        crate::app::Overrides {
+            config: self.config.clone(),
+            state_dir: self.state_dir.clone(),
+            set: self.set.clone(),
+        }
+    }
+}
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "as in default.toml")]

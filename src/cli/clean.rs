@@ -53,6 +53,12 @@ pub enum CleanError {
     Write(#[from] std::io::Error),
 }
 
+impl From<CleanError> for super::error::CommandError {
+    fn from(error: CleanError) -> Self {
+        Self::Command(Box::new(error))
+    }
+}
+
 /// Cleans one text.
 ///
 /// # Errors

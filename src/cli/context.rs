@@ -63,6 +63,12 @@ pub enum ContextCommandError {
     Output(#[from] std::io::Error),
 }
 
+impl From<ContextCommandError> for super::error::CommandError {
+    fn from(error: ContextCommandError) -> Self {
+        Self::Command(Box::new(error))
+    }
+}
+
 /// Runs the command: builds or updates the index below `indexes`, prints to `out`, explains to `notes`.
 pub fn run(
     arguments: &ContextArgs,

@@ -82,7 +82,7 @@ impl Context {
     /// For commands that look at a state or act on it: a broken file must not hide what is going
     /// on, so they go by what can be read of it.
     fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
-        let request = app::load_request(&self.global, &self.environment)?;
+        let request = app::load_request(&self.global.overrides(), &self.environment)?;
         match load(&request) {
             Ok(loaded) => Ok((loaded.config, None)),
             Err(fault) => match salvage(&request) {

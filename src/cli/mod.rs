@@ -6,8 +6,6 @@ pub mod completions;
 pub mod context;
 pub mod doctor;
 mod dry;
-pub mod error;
-pub mod exit;
 mod init;
 pub mod selftest;
 pub mod kill;
@@ -26,6 +24,8 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use serde::Serialize;
+
+pub use crate::app::{error, exit};
 
 use crate::app::demo::{self, Demo};
 use crate::app::{self, Setting, daemon, once, web};
@@ -124,12 +124,12 @@ impl Context {
     }
 
     fn load(&self) -> Result<Loaded, CommandError> {
-        Ok(load(&app::load_request(&self.global, &self.environment)?)?)
+        Ok(load(&app::load_request(&self.global.overrides(), &self.environment)?)?)
     }
 
     /// A setting on the real world.
     fn setting(&self) -> Result<Setting, CommandError> {
-        let request = app::load_request(&self.global, &self.environment)?;
+        let request = app::load_request(&self.global.overrides(), &self.environment)?;
         let config = load(&request)?.config;
         self.setting_of(config, &request.cwd)
     }
@@ -140,7 +140,7 @@ impl Context {
     }
 
     async fn demo(&self, fresh: demo::Fresh) -> Result<Demo, CommandError> {
-        demo::start(&self.global, &self.environment, self.clock.clone(), fresh).await
+        demo::start(&self.global.overrides(), &self.environment, self.clock.clone(), fresh).await
     }
 
     /// Logs as the configuration and the flags say; without a configuration only warnings.
@@ -221,7 +221,7 @@ impl Context {
         let world = if with_demo { Some(self.demo(demo::Fresh::Yes).await?) } else { None };
         let request = match &world {
             Some(demo) => demo.request.clone(),
-            None => app::load_request(&self.global, &self.environment)?,
+            None => app::load_request(&self.global.overrides(), &self.environment)?,
         };
         let reloader = crate::config::Reloader::start(request.clone())?;
         self.start_logging(&reloader.current().config, Purpose::Service)?;
@@ -292,7 +292,7 @@ impl Context {
         let named = self.environment.raw("HEARTBEAT_CONFIG").filter(|path| !path.is_empty());
         let path = self.global.config.clone().or_else(|| named.map(PathBuf::from));
         let path = path.unwrap_or_else(|| crate::config::FILE_NAME.into());
-        let more = app::load_request(&self.global, &self.environment)?.flags;
+        let more = app::load_request(&self.global.overrides(), &self.environment)?.flags;
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let args = if terminal && init::wants_to_be_asked(args) {
             init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?

@@ -60,7 +60,7 @@ impl Context {
 
     /// Looks at everything a run needs.
     pub(super) async fn doctor(&self) -> Result<Code, CommandError> {
-        let request = app::load_request(&self.global, &self.environment)?;
+        let request = app::load_request(&self.global.overrides(), &self.environment)?;
         let diagnosis = match load(&request) {
             Err(error) => Diagnosis::of_broken_config(&error),
             Ok(loaded) => {

@@ -39,12 +39,9 @@ pub enum CommandError {
     /// The code base to analyse.
     #[error("{0}")]
     Repository(String),
-    /// `heartbeat clean`.
+    /// A command that has an error of its own.
     #[error(transparent)]
-    Clean(#[from] super::clean::CleanError),
-    /// `heartbeat context`.
-    #[error(transparent)]
-    Context(#[from] super::context::ContextCommandError),
+    Command(Box<dyn std::error::Error + Send + Sync>),
     /// What was asked for does not exist.
     #[error("{0}")]
     NotFound(String),
@@ -81,9 +78,7 @@ impl CommandError {
             Self::Lock(LockError::Held { .. }) => Code::NotNow,
             Self::Run(error) => run_code(error),
             Self::Usage(_) => Code::Usage,
-            Self::Clean(_) | Self::Context(_) | Self::NotFound(_) | Self::Io { .. } => {
-                Code::Unexpected
-            }
+            Self::Command(_) | Self::NotFound(_) | Self::Io { .. } => Code::Unexpected,
         }
     }
 }
