@@ -118,6 +118,7 @@ async fn an_open_address_without_a_token_is_not_served() {
         token: None,
         actions: std::sync::Arc::new(support::Hands::default()),
         can_run: false,
+        search_path: "/bin".into(),
     };
     let refused = heartbeat::web::Server::start(listener, options);
     assert!(matches!(refused.err(), Some(ServerError::Open { .. })));

@@ -51,12 +51,7 @@ pub fn check(output: &Value) -> Result<Finding, CheckError> {
 
 /// Control characters have no place in what people read, and a path has one spelling.
 fn tidy(finding: &mut Finding) {
-    let texts = [&mut finding.summary, &mut finding.suggested_change]
-        .into_iter()
-        .chain(&mut finding.likely_causes)
-        .chain(&mut finding.open_questions)
-        .chain(finding.files.iter_mut().flat_map(|file| [&mut file.path, &mut file.reason]));
-    for text in texts {
+    for text in finding.texts_mut() {
         text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t'));
     }
     for file in &mut finding.files {

@@ -9,10 +9,12 @@ use secrecy::SecretString;
 
 use super::Setting;
 use super::error::CommandError;
+use super::secrets::SettingSecrets;
 use crate::config::ReportFormat;
 use crate::model::RunId;
 use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
+use crate::run::Secrets as _;
 use crate::store::Store;
 
 /// Wait before the second try of a webhook.
@@ -41,7 +43,7 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
     }
     let (scope, now) = (Scope::Run { run }, setting.clock.now());
     let report = match Report::gather(store, scope, &setting.config.source.project, now).await {
-        Ok(report) => report,
+        Ok(report) => report.without(&SettingSecrets::new(setting).held().await),
         Err(error) => {
             tracing::error!(run_id = %run, %error, "no report could be made");
             return;

@@ -26,7 +26,7 @@ use crate::run::Ended;
 use crate::schedule::waker::{Pace, WakeSource};
 use crate::schedule::{Decision, Policy, Schedule, Situation, delay_on_host};
 use crate::session::{StopHandle, StopReason};
-use crate::store::{Journal, LockError, TickRow};
+use crate::store::{Journal, LockError, RunLock, TickRow};
 
 /// A run that is going on.
 struct Running {
@@ -195,17 +195,18 @@ where
         let id = RunId(uuid::Uuid::now_v7());
         let tick = TickRow { schedule, nominal, run: Some(id), missed };
         if self.journal.use_tick(tick).await? {
-            self.running = Some(self.start(id, Trigger::Schedule));
+            self.running = Some(self.start(id, Trigger::Schedule, None));
         }
         Ok(())
     }
 
-    fn start(&self, id: RunId, trigger: Trigger) -> Running {
+    /// `lock` is taken by the run itself unless it was taken for it.
+    fn start(&self, id: RunId, trigger: Trigger, lock: Option<RunLock>) -> Running {
         let stop = StopHandle::new();
         let (setting, handle, progress) = (self.setting.clone(), stop.clone(), self.progress);
         let aftermath = self.aftermath.clone();
         let task = tokio::spawn(async move {
-            let ended = run_once(&setting, id, trigger, handle, progress).await;
+            let ended = run_once(&setting, id, trigger, lock, handle, progress).await;
             if ended.is_ok() {
                 // Beside the next run, never before it.
                 aftermath.spawn(async move {
@@ -260,16 +261,18 @@ where
         }
     }
 
-    /// A person asks for a run. One at a time, also for persons.
+    /// A person asks for a run. One at a time, also for persons: the lock is taken before the
+    /// answer, so that what was promised happens.
     fn grant(&mut self, wish: RunWish) {
-        let answer = match &self.running {
-            Some(running) => Err(running.id),
-            None => {
-                let id = RunId(uuid::Uuid::now_v7());
-                self.running = Some(self.start(id, Trigger::Manual));
-                Ok(id)
-            }
+        let free = match &self.running {
+            Some(running) => Err(format!("run {} is going on", running.id)),
+            None => once::take_lock(&self.setting, "run now").map_err(|error| error.to_string()),
         };
+        let answer = free.map(|lock| {
+            let id = RunId(uuid::Uuid::now_v7());
+            self.running = Some(self.start(id, Trigger::Manual, Some(lock)));
+            id
+        });
         // Whoever asked may have gone away.
         wish.send(answer).ok();
     }
@@ -386,12 +389,13 @@ async fn run_once(
     setting: &Setting,
     id: RunId,
     trigger: Trigger,
+    lock: Option<RunLock>,
     stop: StopHandle,
     progress: Progress,
 ) -> Result<Ended, CommandError> {
-    let mut lock = once::take_lock(setting, "schedule")?;
+    let mut lock = lock.map_or_else(|| once::take_lock(setting, "schedule"), Ok)?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), Some(id))?;
-    startup::complete_event_files(journal.store()).await?;
+    startup::close_crashed_runs(journal.store(), &setting.clock).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
     let run = setting.run(trigger, journal, id, stop)?;
     let ended = tokio::select! {

@@ -19,6 +19,7 @@ mod logging;
 mod notify;
 pub mod once;
 mod publisher;
+mod secrets;
 mod sessions;
 mod setting;
 mod signals;

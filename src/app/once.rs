@@ -22,7 +22,7 @@ pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, Co
     let stop = StopHandle::new();
     let id = RunId(uuid::Uuid::now_v7());
     let journal = Journal::open(store.clone(), setting.clock.clone(), Some(id))?;
-    startup::complete_event_files(&store).await?;
+    startup::close_crashed_runs(&store, &setting.clock).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
     let run = setting.run(Trigger::Manual, journal.clone(), id, stop.clone())?;
     let ended = tokio::select! {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::session::agent::claude::Claude;
 use crate::session::agent::{Agent, Task};
 use crate::session::{
     LedgerError, LedgerRow, SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason,
-    StopSignal, Supervisor, SupervisorSettings, orphans, process,
+    StopSignal, Supervisor, SupervisorSettings, orphans, process, program,
 };
 use crate::store::Journal;
 
@@ -227,19 +227,8 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
 /// The agent's executable: a path as it is, a name by `PATH`. A name that is nowhere is passed on
 /// as it is, and the session says that it was not found.
 pub fn resolve(program: &str, environment: &Environment) -> PathBuf {
-    if program.contains('/') {
-        return program.into();
-    }
     let path = environment.raw("PATH").unwrap_or_default();
-    std::env::split_paths(path)
-        .map(|folder| folder.join(program))
-        .find(|file| is_executable(file))
-        .unwrap_or_else(|| program.into())
-}
-
-fn is_executable(file: &Path) -> bool {
-    std::fs::metadata(file)
-        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    program::find(program, path).unwrap_or_else(|| program.into())
 }
 
 fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use secrecy::SecretString;
-
 use super::TemporaryFolder;
 use super::code::CodeBases;
 use super::error::CommandError;
 use super::gate::MachineGate;
 use super::publisher::AdoPublisher;
+use super::secrets::SettingSecrets;
 use super::sessions::{LiveSessions, SupervisedSessions};
 use super::web::Audience;
 use crate::clock::Clock;
@@ -173,9 +172,8 @@ impl Setting {
         if !source.write_back {
             return Ok(None);
         }
-        let secret = self.environment.text(&self.config.agent.credential_env);
-        let secret = secret.map(SecretString::from);
-        let publisher = AdoPublisher::new(self.ado(journal)?, &source.write_back_tag, secret);
+        let secrets = SettingSecrets::new(self);
+        let publisher = AdoPublisher::new(self.ado(journal)?, &source.write_back_tag, secrets);
         Ok(Some(Arc::new(publisher)))
     }
 
@@ -192,6 +190,7 @@ impl Setting {
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
             gate: Arc::new(MachineGate::new(&self.config, journal)),
             publisher: self.publisher(journal)?,
+            secrets: Arc::new(SettingSecrets::new(self)),
         })
     }
 }

@@ -2,22 +2,34 @@
 
 use super::Setting;
 use super::error::CommandError;
-use crate::store::{Journal, Store, catch_up};
+use crate::clock::Clock;
+use crate::event::fold::RunView;
+use crate::report::live;
+use crate::store::{Journal, Store, catch_up, close_crashed};
 
-/// Completes the event files of crashed runs. The caller holds the run lock, so that no run is
-/// going on. A file that cannot be completed is told and stands in nobody's way.
-pub async fn complete_event_files(store: &Store) -> Result<(), CommandError> {
+/// Ends crashed runs in the log and completes their event files; returns the last view of the
+/// newest. The caller holds the run lock, so that no run is going on. A file that cannot be
+/// completed is told and stands in nobody's way.
+pub async fn close_crashed_runs(
+    store: &Store,
+    clock: &Clock,
+) -> Result<Option<RunView>, CommandError> {
+    let mut newest = None;
     for run in store.unfinished_runs().await? {
+        if let Some(view) = close_crashed(store, clock, run).await? {
+            tracing::warn!(run_id = %run, "a run of an earlier life had crashed");
+            newest = newest.or(Some(view));
+        }
         match catch_up(store, run).await {
             Ok(0) => {}
             Ok(added) => tracing::info!(run_id = %run, added, "events.ndjson was completed"),
             Err(error) => tracing::warn!(run_id = %run, %error, "events.ndjson stays incomplete"),
         }
     }
-    Ok(())
+    Ok(newest)
 }
 
-/// What a service does before it says that it is ready: ends orphans and completes files. Somebody
+/// What a service does before it says that it is ready: ends orphans and crashed runs. Somebody
 /// else's run in the way is no reason to wait; that run has done the same.
 pub async fn settle_the_past(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
     let lock = match super::once::take_lock(setting, "start") {
@@ -30,7 +42,10 @@ pub async fn settle_the_past(setting: &Setting, journal: &Journal) -> Result<(),
         tracing::error!(%error, "orphaned sessions could not be resolved");
     }
     journal.flush().await?;
-    complete_event_files(journal.store()).await?;
+    if let Some(view) = close_crashed_runs(journal.store(), &setting.clock).await? {
+        let every = setting.config.timeouts.liveness;
+        live::leave(setting.clock.now(), &setting.state, every, &view).await;
+    }
     drop(lock);
     Ok(())
 }

@@ -20,8 +20,8 @@ use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, 
 /// The demo's usual port: short to type, and the same at the next try.
 const DEMO_PORT: u16 = 7979;
 
-/// A person's wish for a run; answered with its id, or with the id of the run in the way.
-pub type RunWish = oneshot::Sender<Result<RunId, RunId>>;
+/// A person's wish for a run; answered with its id, or with what is in the way.
+pub type RunWish = oneshot::Sender<Result<RunId, String>>;
 /// Where wishes arrive.
 pub type Wishes = mpsc::Receiver<RunWish>;
 
@@ -92,7 +92,8 @@ pub async fn serve(
     };
     let clock = setting.clock.clone();
     let (actions, can_run) = (Arc::new(actions), wishes.is_some());
-    let options = ServerOptions { store, clock, config, token, actions, can_run };
+    let search_path = setting.environment.raw("PATH").unwrap_or_default().to_owned();
+    let options = ServerOptions { store, clock, config, token, actions, can_run, search_path };
     let server = Server::start(listener, options).map_err(refused)?;
     setting.audience = Audience { hub: Some(Arc::clone(server.hub())) };
     say(progress, &format!("dashboard  http://{}/", server.address()));
@@ -174,7 +175,7 @@ impl Actions for Hands {
             answer
                 .await
                 .map_err(|_| ActionError::NotNow("heartbeat is stopping".into()))?
-                .map_err(|run| ActionError::NotNow(format!("run {run} is going on")))
+                .map_err(ActionError::NotNow)
         })
     }
 }

@@ -9,7 +9,8 @@ use super::report::ReportArgs;
 use super::service::{Facts, ServiceCommand};
 use super::{Context, kill, report, service, write_out};
 use crate::app::{self, ConfiguredCredential, aftermath};
-use crate::config::load;
+use crate::config::credential::source_credential;
+use crate::config::{Config, HeldSecrets, load};
 use crate::event::Sink;
 use crate::fetch::Guarded;
 use crate::fetch::ado::AdoSource;
@@ -48,7 +49,8 @@ impl Context {
     pub(super) async fn report(&self, args: &ReportArgs) -> Result<Code, CommandError> {
         self.list(async |store, config| {
             let (now, json) = (self.clock.now(), self.global.json);
-            let text = report::text(args, &store, &config, now, json).await?;
+            let secrets = self.secrets(&config).await;
+            let text = report::text(args, &store, &config, &secrets, now, json).await?;
             match &args.out {
                 None => write_out(&text),
                 Some(file) => aftermath::write_file(file, &text)
@@ -56,6 +58,17 @@ impl Context {
             }
         })
         .await
+    }
+
+    /// What a report must not hold. Nothing is asked for that takes a program of its own: findings
+    /// were cleared of it when they were stored.
+    async fn secrets(&self, config: &Config) -> HeldSecrets {
+        let at_hand = config.source.token_command.is_empty();
+        let tracker = match at_hand {
+            true => source_credential(config, &self.environment).await.ok(),
+            false => None,
+        };
+        HeldSecrets::of(config, &self.environment, tracker)
     }
 
     /// Looks at everything a run needs.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::error::CommandError;
 use crate::app::aftermath;
-use crate::config::{Config, ReportFormat};
+use crate::config::{Config, HeldSecrets, ReportFormat};
 use crate::report::digest::{Report, Scope};
 use crate::store::Store;
 
@@ -33,11 +33,12 @@ pub async fn text(
     args: &ReportArgs,
     store: &Store,
     config: &Config,
+    secrets: &HeldSecrets,
     now: Timestamp,
     json: bool,
 ) -> Result<String, CommandError> {
     let scope = scope(args, store, now).await?;
-    let report = Report::gather(store, scope, &config.source.project, now).await?;
+    let report = Report::gather(store, scope, &config.source.project, now).await?.without(secrets);
     let default = if json { ReportFormat::Json } else { ReportFormat::Md };
     aftermath::render(&report, args.format.unwrap_or(default))
 }

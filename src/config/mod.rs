@@ -15,6 +15,7 @@ mod keys;
 mod leak;
 mod load;
 mod reload;
+mod secrets;
 pub mod show;
 mod types;
 mod validate;
@@ -26,6 +27,7 @@ pub use file::FILE_NAME;
 pub use init::render_init;
 pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, salvage, variable_for};
 pub use reload::{NEED_RESTART, Reload, Reloader};
+pub use secrets::{HeldSecrets, REMOVED};
 pub use types::*;
 
 /// The commented default file: what `heartbeat init` writes and what every key falls back to.

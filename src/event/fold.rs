@@ -135,6 +135,9 @@ impl RunView {
             }
             Event::RunEnded { outcome, summary, .. } => {
                 self.step = Step::Ended;
+                // Only of a run that crashed some are left: they are no longer its own.
+                self.ended_sessions += self.sessions.len() as u64;
+                self.sessions.clear();
                 self.outcome = Some(*outcome);
                 self.summary = Some(*summary);
             }

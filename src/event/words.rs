@@ -74,6 +74,8 @@ pub enum Reason {
     RunDeadline,
     /// Heartbeat is stopping.
     Shutdown,
+    /// A person ended its session; it stays so until it changes or is retried.
+    StoppedByOperator,
     /// Triage failed for it.
     TriageFailed,
     /// Triage gave no usable verdict; the stated default applies.
@@ -202,7 +204,7 @@ pub enum RunOutcome {
     CredentialRefused,
     /// The source says the configuration is wrong.
     ConfigRefused,
-    /// A budget or admission did not allow the work.
+    /// A budget, admission or a person did not allow the work.
     NotNow,
     /// Stopped by a signal.
     Interrupted,

@@ -84,3 +84,14 @@ pub struct Finding {
     #[serde(default)]
     pub open_questions: Vec<String>,
 }
+
+impl Finding {
+    /// Every text in it that the agent wrote.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        [&mut self.summary, &mut self.suggested_change]
+            .into_iter()
+            .chain(&mut self.likely_causes)
+            .chain(&mut self.open_questions)
+            .chain(self.files.iter_mut().flat_map(|file| [&mut file.path, &mut file.reason]))
+    }
+}

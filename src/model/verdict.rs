@@ -37,3 +37,10 @@ pub struct Verdict {
     #[serde(default)]
     pub related: Vec<ItemId>,
 }
+
+impl Verdict {
+    /// Every text in it that the agent wrote.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        [&mut self.reason].into_iter().chain(&mut self.modules)
+    }
+}

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::config::HeldSecrets;
 use crate::event::{RunOutcome, RunSummary};
-use crate::model::RunId;
+use crate::model::{RunId, Verdict};
 use crate::store::{FindingRow, OpenItems, Phase, RunRow, SessionRow, Store, StoreError};
 
 /// How many unfinished items are named; the rest is counted.
@@ -85,6 +86,20 @@ impl Report {
             open: store.open_items(MOST_OPEN).await?,
             parked: parked(&store.phase_counts().await?),
         })
+    }
+
+    /// Takes what must not be seen out of every text of strangers and agents. Before it has a form:
+    /// a form may write the same characters in another way.
+    #[must_use]
+    pub fn without(mut self, secrets: &HeldSecrets) -> Self {
+        for row in &mut self.findings {
+            secrets.remove_from_all(row.finding.texts_mut().chain([&mut row.title, &mut row.url]));
+        }
+        for item in &mut self.open.first {
+            let verdict = item.verdict.iter_mut().flat_map(Verdict::texts_mut);
+            secrets.remove_from_all(verdict.chain([&mut item.title, &mut item.url]));
+        }
+        self
     }
 
     /// One line that says it all.

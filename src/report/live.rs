@@ -63,21 +63,26 @@ pub async fn keep(
         if due || is_another_stage(&written, &view) {
             beat += 1;
             let ended = view.outcome.is_some();
-            let live = Live {
-                written_at: journal.clock().now(),
-                beat,
-                pid: std::process::id(),
-                interval_ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX),
-                view: &view,
-            };
-            if let Err(error) = replace(&folder, &live).await {
-                tracing::warn!(%error, folder = %folder.display(), "live.json could not be written");
-            }
+            write(journal.clock().now(), &folder, every, beat, &view).await;
             if ended {
                 return;
             }
             written = view;
         }
+    }
+}
+
+/// The last word on a run that cannot say it any more.
+pub async fn leave(written_at: Timestamp, folder: &Path, every: Duration, view: &RunView) {
+    write(written_at, folder, every, 1, view).await;
+}
+
+async fn write(written_at: Timestamp, folder: &Path, every: Duration, beat: u64, view: &RunView) {
+    let interval_ms = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+    let pid = std::process::id();
+    let live = Live { written_at, beat, pid, interval_ms, view };
+    if let Err(error) = replace(folder, &live).await {
+        tracing::warn!(%error, folder = %folder.display(), "live.json could not be written");
     }
 }
 

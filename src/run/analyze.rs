@@ -68,6 +68,7 @@ impl Run {
             Started::Ended(session, end) => {
                 let attempts = self.attempts_of(&key).await?;
                 let result = self.deep_result(session, *end, attempts, Some(&context.root));
+                let result = self.without_secrets(session, result).await;
                 let next = gate_after(&result);
                 self.journal.apply_deep(session, self.id, key, fingerprint, result.clone()).await?;
                 if let DeepResult::Finished(finding) = &result {
@@ -127,6 +128,22 @@ impl Run {
         }))
     }
 
+    /// An agent may repeat what it should not have seen; nobody else gets to see it.
+    pub(super) async fn without_secrets(
+        &self,
+        session: SessionId,
+        mut result: DeepResult,
+    ) -> DeepResult {
+        if let DeepResult::Finished(finding) = &mut result {
+            let held = self.edges.secrets.held().await;
+            let texts = held.remove_from_all(finding.texts_mut());
+            if texts > 0 {
+                tracing::error!(session_id = %session, texts, "a finding held a credential of ours; it was removed");
+            }
+        }
+        result
+    }
+
     async fn attempts_of(&self, key: &ItemKey) -> Result<u32, RunError> {
         let row = self.journal.store().item(key.clone()).await?;
         Ok(row.map_or(1, |row| row.attempts))
@@ -149,6 +166,13 @@ impl Run {
         };
         if outcome == (Outcome::Cancelled { why: FailureKind::ItemGone }) {
             return DeepResult::Gone(outcome);
+        }
+        if outcome == (Outcome::Cancelled { why: FailureKind::Operator }) {
+            // A machine that goes down ends its keepers as a person would, and us with them.
+            return match self.stop.state().reason {
+                Some(reason) => DeepResult::NotItsFault(outcome, super::gate::stop_reason(reason)),
+                None => DeepResult::Stopped(outcome),
+            };
         }
         if outcome.retry_class() == RetryClass::DoesNotCount {
             let reason = not_its_fault(&outcome);
@@ -186,6 +210,7 @@ pub(super) fn not_its_fault(outcome: &Outcome) -> Reason {
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
         Outcome::Cancelled { why: FailureKind::RunDeadline } => Reason::RunDeadline,
         Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,
+        Outcome::Cancelled { why: FailureKind::Operator } => Reason::StoppedByOperator,
         _ => Reason::Shutdown,
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::config::HeldSecrets;
 use crate::event::Reason;
 use crate::fetch::{FetchError, Source};
 use crate::model::{BoxFuture, CleanItem, ItemId, ItemKey, RunId, SessionId, Stage, Verdict};
@@ -22,6 +23,21 @@ pub struct Edges {
     pub gate: Arc<dyn Gate>,
     /// Where findings are left, if they are.
     pub publisher: Option<Arc<dyn Publisher>>,
+    /// What no stored text may hold.
+    pub secrets: Arc<dyn Secrets>,
+}
+
+/// Knows the secrets in force.
+pub trait Secrets: Send + Sync {
+    /// All of them, now.
+    fn held(&self) -> BoxFuture<'_, HeldSecrets>;
+}
+
+/// A set that stays as it is.
+impl Secrets for HeldSecrets {
+    fn held(&self) -> BoxFuture<'_, HeldSecrets> {
+        Box::pin(async { self.clone() })
+    }
 }
 
 /// A finding for the work item it is about.

@@ -149,6 +149,7 @@ pub(super) const fn stop_reason(stop: StopReason) -> Reason {
     match stop {
         StopReason::RunDeadline => Reason::RunDeadline,
         StopReason::ItemGone => Reason::OutOfQuery,
-        StopReason::Shutdown | StopReason::Operator | StopReason::LeaseLost => Reason::Shutdown,
+        StopReason::Operator => Reason::StoppedByOperator,
+        StopReason::Shutdown | StopReason::LeaseLost => Reason::Shutdown,
     }
 }

@@ -29,7 +29,7 @@ use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, StoreError};
 
 pub use edges::{
-    CodeBase, CodeContext, CodeError, Edges, Gate, Job, Publisher, Publishing, Sessions,
+    CodeBase, CodeContext, CodeError, Edges, Gate, Job, Publisher, Publishing, Secrets, Sessions,
 };
 pub use first::Backlog;
 pub use rehearse::{Rehearsal, RehearsedDecision, RehearsedPrompt};

@@ -28,10 +28,11 @@ impl Run {
     /// Usable verdicts are stored; the other items are simply still in line.
     async fn apply_left_triage(&self, left: UnappliedSession) -> Result<(), RunError> {
         let ids: Vec<_> = left.subject.iter().filter_map(|(key, _)| key.item_id()).collect();
-        let checked = match (&left.outcome, &left.output) {
+        let mut checked = match (&left.outcome, &left.output) {
             (outcome, Some(output)) if outcome.is_success() => triage::check(&ids, output),
             _ => triage::Checked::default(),
         };
+        self.clear_of_secrets(&mut checked.verdicts).await;
         let judged = |(key, fingerprint): (ItemKey, String)| {
             let verdict = checked.verdicts.iter().find(|v| Some(v.id) == key.item_id())?.clone();
             Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None })
@@ -49,6 +50,7 @@ impl Run {
         };
         let root = Some(self.config.repository.path.as_path()).filter(|path| path.is_dir());
         let result = self.deep_result(left.session, end, left.attempt, root);
+        let result = self.without_secrets(left.session, result).await;
         Ok(self.journal.apply_deep(left.session, self.id, key, fingerprint, result).await?)
     }
 }

@@ -149,8 +149,9 @@ impl Run {
         &self,
         by_id: &ById,
         session: Option<SessionId>,
-        verdicts: Vec<Verdict>,
+        mut verdicts: Vec<Verdict>,
     ) -> Result<Vec<Verdict>, RunError> {
+        self.clear_of_secrets(&mut verdicts).await;
         let results = verdicts
             .iter()
             .filter_map(|verdict| by_id.get(&verdict.id).map(|work| (work, verdict)))
@@ -158,6 +159,15 @@ impl Run {
             .collect();
         self.journal.apply_triage(session, results).await?;
         Ok(verdicts.into_iter().filter(|verdict| verdict.needs_deep_analysis).collect())
+    }
+
+    /// The same for verdicts as for findings.
+    pub(super) async fn clear_of_secrets(&self, verdicts: &mut [Verdict]) {
+        let held = self.edges.secrets.held().await;
+        let texts = held.remove_from_all(verdicts.iter_mut().flat_map(Verdict::texts_mut));
+        if texts > 0 {
+            tracing::error!(run_id = %self.id, texts, "triage held a credential of ours; it was removed");
+        }
     }
 
     async fn store_defaults(&self, by_id: &ById, ids: &[ItemId]) -> Result<Vec<Verdict>, RunError> {

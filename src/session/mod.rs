@@ -24,6 +24,7 @@ pub mod machine;
 pub mod mark;
 pub mod orphans;
 pub mod process;
+pub mod program;
 mod spec;
 pub mod stop;
 mod supervisor;

@@ -53,6 +53,15 @@ impl Journal {
     /// A journal whose events belong to `run`, also written to the run's `events.ndjson`.
     pub fn open(store: Store, clock: Clock, run: Option<RunId>) -> Result<Self, StoreError> {
         let file = run.map(|run| open_ndjson(store.folder(), run)).transpose()?;
+        Ok(Self::new(store, clock, run, file))
+    }
+
+    /// A journal for what is still to be told of a run that is over.
+    pub(super) fn without_file(store: Store, clock: Clock, run: RunId) -> Self {
+        Self::new(store, clock, Some(run), None)
+    }
+
+    fn new(store: Store, clock: Clock, run: Option<RunId>, file: Option<File>) -> Self {
         let inner = Inner {
             store,
             clock,
@@ -63,7 +72,7 @@ impl Journal {
             wake: Notify::new(),
             followers: broadcast::channel(FOLLOWER_LAG).0,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// The state this journal writes to.

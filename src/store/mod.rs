@@ -7,6 +7,7 @@
 mod attempts;
 mod budget;
 mod claims;
+mod crashed;
 mod dry;
 pub mod fault;
 mod items;
@@ -41,6 +42,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 pub use attempts::AttemptRow;
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
+pub use crashed::close_crashed;
 pub use dry::scratch_copy;
 pub use items::{KnownItem, Phase};
 pub use journal::{Journal, run_folder};

@@ -40,6 +40,8 @@ pub enum DeepResult {
     GiveUp(Outcome),
     /// Ended for a reason that is not the item's: back in line, the attempt does not count.
     NotItsFault(Outcome, Reason),
+    /// A person ended it: left to people, the attempt does not count.
+    Stopped(Outcome),
     /// The item went away meanwhile: nothing is left to do, the attempt does not count.
     Gone(Outcome),
 }
@@ -155,6 +157,12 @@ impl Journal {
                 }
                 DeepResult::NotItsFault(outcome, reason) => {
                     told.push(give_back(transaction, &subject, *reason)?);
+                    outcome
+                }
+                DeepResult::Stopped(outcome) => {
+                    let reason = Reason::StoppedByOperator;
+                    give_back(transaction, &subject, reason)?;
+                    told.push(park(transaction, &subject, reason)?);
                     outcome
                 }
                 DeepResult::Gone(outcome) => {

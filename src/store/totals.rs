@@ -37,6 +37,8 @@ pub struct SessionTotal {
     pub stage: String,
     /// How they ended.
     pub outcome: String,
+    /// In detail, such as who stopped them; empty where there is none.
+    pub reason: String,
     /// How many.
     pub count: u64,
     /// Milliseconds from start to end, all together.
@@ -134,28 +136,29 @@ fn session_totals(connection: &Connection) -> Sql<Vec<SessionTotal>> {
         .map(|name| format!(", coalesce(sum(json_extract(usage, '$.{name}')), 0)"))
         .concat();
     let sql = format!(
-        "SELECT s.stage, json_extract(outcome, '$.kind'), count(*),
-                sum(max(ended_at - started_at, 0)), coalesce(sum(b.spent), 0){usage}{within}
+        "SELECT s.stage, json_extract(outcome, '$.kind'), coalesce(json_extract(outcome, '$.why'), ''),
+                count(*), sum(max(ended_at - started_at, 0)), coalesce(sum(b.spent), 0){usage}{within}
          FROM sessions s LEFT JOIN budget b USING (session)
-         WHERE outcome IS NOT NULL AND ended_at IS NOT NULL GROUP BY 1, 2"
+         WHERE outcome IS NOT NULL AND ended_at IS NOT NULL GROUP BY 1, 2, 3"
     );
     connection
         .prepare(&sql)?
         .query_map([], |row| {
             let mut within = [0; DURATION_BUCKETS.len()];
             for (index, count) in within.iter_mut().enumerate() {
-                *count = sum(row, 9 + index)?;
+                *count = sum(row, 10 + index)?;
             }
             Ok(SessionTotal {
                 stage: row.get(0)?,
                 outcome: row.get(1)?,
-                count: sum(row, 2)?,
-                duration_ms: sum(row, 3)?,
-                cost: row.get(4)?,
-                input_tokens: sum(row, 5)?,
-                output_tokens: sum(row, 6)?,
-                cache_read_tokens: sum(row, 7)?,
-                cache_creation_tokens: sum(row, 8)?,
+                reason: row.get(2)?,
+                count: sum(row, 3)?,
+                duration_ms: sum(row, 4)?,
+                cost: row.get(5)?,
+                input_tokens: sum(row, 6)?,
+                output_tokens: sum(row, 7)?,
+                cache_read_tokens: sum(row, 8)?,
+                cache_creation_tokens: sum(row, 9)?,
                 within,
             })
         })?

@@ -44,8 +44,15 @@ pub async fn livez(State(shared): Asked) -> Response {
 /// `GET /readyz`
 pub async fn readyz(State(shared): Asked) -> Response {
     let picture = shared.hub.picture().await;
-    let fault = &picture.facts.store_fault;
-    whole(status_of(fault.is_none()), JSON, json!({ "ready": fault.is_none() }).to_string())
+    let facts = &picture.facts;
+    let faults = [("store", &facts.store_fault), ("agent", &facts.agent_fault)];
+    let told = |(code, fault): (&str, &Option<String>)| {
+        fault.as_ref().map(|message| json!({ "code": code, "message": message }))
+    };
+    let reasons: Vec<_> = faults.into_iter().filter_map(told).collect();
+    let ready = reasons.is_empty();
+    let body = json!({ "ready": ready, "reasons": reasons });
+    whole(status_of(ready), JSON, body.to_string())
 }
 
 fn status_of(good: bool) -> StatusCode {

@@ -1,5 +1,7 @@
 //! Everything that health, metrics and the dashboard are computed from, gathered in one go.
 
+use std::ffi::OsStr;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -7,7 +9,7 @@ use crate::config::Config;
 use crate::fetch::Remembered;
 use crate::model::Usd;
 use crate::schedule::Schedule;
-use crate::session::admission;
+use crate::session::{admission, program};
 use crate::store::{
     ActiveSession, Holder, Phase, RunLock, RunRow, Spending, Store, StoreError, Totals,
 };
@@ -38,6 +40,8 @@ pub struct Facts {
     pub config_fault: Option<String>,
     /// Why the state cannot be read or written.
     pub store_fault: Option<String>,
+    /// Why the agent cannot be started.
+    pub agent_fault: Option<String>,
     /// The provider refuses work until then, for this reason.
     pub provider: Option<(Timestamp, String)>,
     /// Money today, UTC.
@@ -97,6 +101,7 @@ impl Facts {
             holder: None,
             config_fault: None,
             store_fault: None,
+            agent_fault: None,
             provider: None,
             today: Spending::default(),
             run_spending: Spending::default(),
@@ -159,6 +164,17 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
             .map_err(|error| StoreError::Unreadable(error.to_string()))?;
     }
     Ok(())
+}
+
+/// Why no session could be started: there is no agent. A look at a few files, no start.
+pub fn agent_fault(config: &Config, search_path: &OsStr) -> Option<String> {
+    let name = config.agent.command.first().map_or("", String::as_str);
+    program::find(name, search_path).is_none().then(|| {
+        format!(
+            "the agent {name:?} is not there or may not be executed: install it, or name it with \
+             [agent] command"
+        )
+    })
 }
 
 /// Why nothing can be written, as far as it shows without writing.

@@ -80,7 +80,7 @@ pub struct Health {
 /// Judges the facts, which are `age` old.
 pub fn judge(facts: &Facts, age: Duration) -> Health {
     let checks =
-        [sessions, load, breaker, last_run, config, store, lock, provider, budget, escaped];
+        [sessions, load, breaker, last_run, config, store, agent, lock, provider, budget, escaped];
     let mut reasons: Vec<Doubt> = checks.iter().filter_map(|check| check(facts)).collect();
     if age > STALE_AFTER {
         let message = format!("nothing could be gathered for {} s", age.as_secs());
@@ -159,6 +159,10 @@ fn config(facts: &Facts) -> Option<Doubt> {
 
 fn store(facts: &Facts) -> Option<Doubt> {
     facts.store_fault.clone().map(|fault| unhealthy("store", fault))
+}
+
+fn agent(facts: &Facts) -> Option<Doubt> {
+    facts.agent_fault.clone().map(|fault| unhealthy("agent", fault))
 }
 
 fn lock(facts: &Facts) -> Option<Doubt> {

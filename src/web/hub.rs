@@ -4,6 +4,7 @@
 //! is older than `FRESH`, or when an event arrives and somebody listens. All answers of one
 //! moment are rendered once and shared.
 
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -68,6 +69,7 @@ pub struct Frame {
 pub struct Hub {
     store: Store,
     clock: Clock,
+    search_path: OsString,
     config: RwLock<Arc<Config>>,
     can: Abilities,
     log: tokio::sync::Mutex<Log>,
@@ -87,10 +89,17 @@ struct CachedTotals {
 
 impl Hub {
     /// Over this state. `store` should be a connection of its own.
-    pub fn new(store: Store, clock: Clock, config: Arc<Config>, can: Abilities) -> Arc<Self> {
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        config: Arc<Config>,
+        can: Abilities,
+        search_path: OsString,
+    ) -> Arc<Self> {
         Arc::new(Self {
             store,
             clock,
+            search_path,
             config: RwLock::new(config),
             can,
             log: tokio::sync::Mutex::default(),
@@ -269,6 +278,7 @@ impl Hub {
         let config = self.config();
         let news = self.catch_up().await.err();
         let mut facts = facts::gather(&self.store, &config, self.clock.now()).await;
+        facts.agent_fault = facts::agent_fault(&config, &self.search_path);
         if let Some(error) = news {
             facts.store_fault = Some(error.to_string());
         }
@@ -338,6 +348,7 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
             "lock": facts.holder,
             "config": facts.config_fault.as_deref().unwrap_or("good"),
             "store": facts.store_fault.as_deref().unwrap_or("writable"),
+            "agent": facts.agent_fault.as_deref().unwrap_or("found"),
             "provider": facts.provider,
             "budget": { "spent": facts.today.spent, "reserved": facts.today.reserved, "limit": facts.limits.per_day },
         },

@@ -54,9 +54,12 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 27] = [
     ("sessions_limit", Kind::Gauge, "Sessions that may be alive at once.", |family, facts, _| {
         family.set(facts.limits.max_live_sessions.into());
     }),
-    ("sessions_total", Kind::Counter, "Sessions that ended, by purpose and outcome.", |family, facts, _| {
+    ("sessions_total", Kind::Counter, "Sessions that ended, by purpose, outcome and, where there is one, its reason: a session that a person stopped is cancelled by operator.", |family, facts, _| {
         for total in &facts.totals.sessions {
-            let labels = [("phase", &*total.stage), ("outcome", &*total.outcome)];
+            let mut labels = vec![("phase", &*total.stage), ("outcome", &*total.outcome)];
+            if !total.reason.is_empty() {
+                labels.push(("reason", &*total.reason));
+            }
             family.add("", &labels, whole(total.count));
         }
     }),

@@ -14,6 +14,7 @@ fn facts() -> Facts {
     let session = |stage: &str, outcome: &str, count| SessionTotal {
         stage: stage.into(),
         outcome: outcome.into(),
+        reason: if outcome == "cancelled" { "operator".into() } else { String::new() },
         count,
         duration_ms: count * 12_000,
         within: [0, count, count, count, count, count, count, count],
@@ -23,6 +24,7 @@ fn facts() -> Facts {
     facts.totals.sessions = vec![
         session("deep", "completed", 5),
         session("deep", "timed_out", 1),
+        session("deep", "cancelled", 1),
         session("triage", "completed", 2),
     ];
     facts.totals.runs = vec![("completed".into(), 2)];
@@ -97,12 +99,15 @@ fn buckets_add_up() {
         assert!((found - expected).abs() < 1e-9, "{line}: {found}, not {expected}");
     };
     is("heartbeat_session_duration_seconds_bucket{phase=\"deep\",le=\"5\"}", 0.0);
-    is("heartbeat_session_duration_seconds_bucket{phase=\"deep\",le=\"15\"}", 6.0);
-    is("heartbeat_session_duration_seconds_bucket{phase=\"deep\",le=\"+Inf\"}", 6.0);
-    is("heartbeat_session_duration_seconds_sum{phase=\"deep\"}", 72.0);
+    is("heartbeat_session_duration_seconds_bucket{phase=\"deep\",le=\"15\"}", 7.0);
+    is("heartbeat_session_duration_seconds_bucket{phase=\"deep\",le=\"+Inf\"}", 7.0);
+    is("heartbeat_session_duration_seconds_sum{phase=\"deep\"}", 84.0);
     is("heartbeat_session_duration_seconds_count{phase=\"triage\"}", 2.0);
     is("heartbeat_sessions_total{phase=\"deep\",outcome=\"timed_out\"}", 1.0);
-    is("heartbeat_tokens_total{type=\"input\"}", 30.0);
+    let stopped =
+        "heartbeat_sessions_total{phase=\"deep\",outcome=\"cancelled\",reason=\"operator\"}";
+    is(stopped, 1.0);
+    is("heartbeat_tokens_total{type=\"input\"}", 40.0);
     is("heartbeat_circuit_state{state=\"closed\"}", 1.0);
     is("heartbeat_next_run_timestamp_seconds", 1_794_816_000.0);
 }

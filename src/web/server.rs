@@ -1,5 +1,6 @@
 //! Listening, routing, and leaving in order.
 
+use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub struct ServerOptions {
     pub actions: Arc<dyn Actions>,
     /// A run can be started from the page.
     pub can_run: bool,
+    /// Where programs are looked for: without its agent, a service is not ready.
+    pub search_path: OsString,
 }
 
 /// What all requests share.
@@ -125,7 +128,7 @@ impl Server {
         }
         let action = random_token().map_err(|source| ServerError::Io { address, source })?;
         let can = Abilities { run: options.can_run, act: true };
-        let hub = Hub::new(options.store, options.clock, options.config, can);
+        let hub = Hub::new(options.store, options.clock, options.config, can, options.search_path);
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             hub: Arc::clone(&hub),

@@ -210,6 +210,12 @@ async function stopOne(page) {
   assert.deepEqual(row.outcome, { kind: "cancelled", why: "operator" });
   assert.equal(row.survivors, 0);
   assert.ok(!existsSync(`/proc/${victim.pid}`), `process ${victim.pid} is still there`);
+  const item = page.locator(`#queue [data-key="${victim.item}"]`);
+  if (victim.item) {
+    await page.waitForFunction((key) => /stopped by operator/.test(document.querySelector(`#queue [data-key="${key}"]`)?.textContent ?? ""), victim.item);
+    assert.equal(await item.locator(".tag").textContent(), "parked");
+    assert.ok(await item.locator(".again").isVisible(), "and can be put back in line");
+  }
   done("the Stop button ends a session; nothing of it survives");
 }
 

@@ -125,6 +125,7 @@ impl World {
         let sessions = ScriptedSessions { world: self.clone(), journal: journal.clone() };
         let edges = Edges {
             publisher: None,
+            secrets: Arc::new(heartbeat::config::HeldSecrets::default()),
             source: Arc::new(Tracker(Arc::clone(&self.outside))),
             sessions: Arc::new(sessions),
             code: Arc::new(NoCode),

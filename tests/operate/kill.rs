@@ -56,6 +56,50 @@ async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
     assert_eq!(told["run_id"], session["run"]);
 }
 
+/// Triage goes through; the first analysis says hello and then nothing any more.
+const STUCK_ANALYSIS: &str = r#"
+case "$*" in *"--tools Read"*) ;; *) exec "$AGENT" simulate agent "$@" ;; esac
+"$AGENT" simulate agent "$@" | { IFS= read -r a; printf '%s\n' "$a"; IFS= read -r b; printf '%s\n' "$b"
+echo ready > "$(dirname "$0")/ready"; exec sleep 1000; }
+"#;
+
+#[tokio::test]
+async fn what_a_person_stopped_is_left_to_people_and_costs_no_attempt() {
+    let world = World::new().await;
+    world.agent(STUCK_ANALYSIS);
+    let one = ["--set", "limits.max_deep_per_run=1"];
+    let run = world.start(&[&["--once", "--quiet"], &one[..]].concat());
+    world.until("stuck analysis", || async { world.path("ready").exists().then_some(()) }).await;
+    let live = world.run(&["status", "--json"]).await.json()["sessions"][0].clone();
+    let item = live["item"].as_str().expect("the analysis of an item").to_owned();
+    let killed = world.run(&["kill", live["session"].as_str().unwrap()]).await;
+    assert_eq!(killed.code(), 0, "{}", killed.stderr);
+    assert_eq!(finish(run).await.code(), 0, "nothing failed: a person's word is no failure");
+
+    let told = world.events();
+    let of =
+        |name: &str| told.iter().find(|event| event["event"] == name && event["item"] == *item);
+    let event = of("item_parked").unwrap_or_else(|| panic!("{told:#?}"));
+    assert_eq!(event["reason"], "stopped_by_operator", "{event:#}");
+    assert!(of("item_deferred").is_none(), "it is not in line");
+    let id = item.strip_prefix("ado/").unwrap();
+    let story = world.run(&["show", id, "--json"]).await.json();
+    assert_eq!(story["item"]["phase"], "parked", "{story:#}");
+    assert_eq!(story["item"]["reason"], "stopped_by_operator", "{story:#}");
+    assert_eq!(story["item"]["attempts"], 0, "{story:#}");
+
+    // The next run leaves it alone; a person puts it back, and then it has its turn.
+    world.agent("exec \"$AGENT\" simulate agent \"$@\"");
+    let all = ["--once", "--quiet", "--set", "limits.max_deep_per_run=50"];
+    assert_eq!(world.run(&all).await.code(), 0);
+    let left = world.run(&["show", id, "--json"]).await.json();
+    assert_eq!(left["item"]["reason"], "stopped_by_operator", "{left:#}");
+    assert_eq!(world.run(&["retry", id]).await.code(), 0);
+    assert_eq!(world.run(&all).await.code(), 0);
+    let done = world.run(&["show", id, "--json"]).await.json();
+    assert_eq!(done["item"]["phase"], "done", "{done:#}");
+}
+
 #[tokio::test]
 async fn a_hung_session_is_told_as_stale_and_then_killed() {
     let world = World::new().await;

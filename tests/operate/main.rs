@@ -13,6 +13,7 @@ mod support;
 mod daemon;
 mod doctor;
 mod events;
+mod http;
 mod kill;
 mod packaging;
 mod report;

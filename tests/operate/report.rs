@@ -108,3 +108,55 @@ async fn a_chat_that_is_gone_fails_no_run() {
     assert!(said.stderr.contains("the webhook was not told"), "{}", said.stderr);
     assert!(!said.stderr.contains("hook/secret"), "{}", said.stderr);
 }
+
+/// Every credential that heartbeat holds, in every text of a finding.
+const TELLTALE: &str = r#"
+"$AGENT" simulate agent "$@" | sed 's/This answer comes from/the-agent-s-key_* a-good-token/g; s/Follow it through/a-good-token/g'
+"#;
+
+#[tokio::test]
+async fn a_finding_that_holds_a_credential_shows_it_nowhere() {
+    let (address, heard) = chat().await;
+    let world =
+        World::new().await.with("CHAT", &address).with("ANTHROPIC_API_KEY", "the-agent-s-key_*");
+    world.agent(TELLTALE);
+    let dir = format!("report.dir={}", world.path("reports").display());
+    let all = "report.formats=[\"md\",\"html\",\"json\"]";
+    let args = ["--once", "--set", &dir, "--set", all, "--set", "report.webhook_env=CHAT"];
+    let said = world.run(&args).await;
+    assert_eq!(said.code(), 0, "{}", said.stderr);
+    let mut texts = vec![said.stdout, said.stderr, heard.lock().unwrap()[2].to_string()];
+    for file in std::fs::read_dir(world.path("reports")).unwrap() {
+        texts.push(std::fs::read_to_string(file.unwrap().path()).unwrap());
+    }
+    for format in ["md", "html", "json"] {
+        texts.push(world.run(&["report", "--format", format]).await.stdout);
+    }
+    texts.push(world.run(&["status", "--json"]).await.stdout);
+    let report = world.run(&["report", "--json"]).await.json();
+    let finding = &report["findings"][0];
+    texts.push(world.run(&["show", finding["key"].as_str().unwrap(), "--json"]).await.stdout);
+    let summary = finding["finding"]["summary"].as_str().unwrap();
+    assert!(summary.contains("‹credential removed›"), "{summary}");
+    for text in texts {
+        // The second without what a form may escape.
+        for secret in ["a-good-token", "the-agent-s-key"] {
+            assert!(!text.contains(secret), "{secret} is shown in {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_title_that_holds_a_credential_is_not_reported() {
+    // A stranger's title, known from before somebody made a key of it.
+    let world = World::new().await;
+    let said = world.run(&["--once", "--quiet", "--json"]).await;
+    let finding = said.json()["findings"][0].clone();
+    let title = finding["title"].as_str().unwrap().to_owned();
+    let world = world.with("ANTHROPIC_API_KEY", &title);
+    for format in ["md", "html", "json"] {
+        let text = world.run(&["report", "--format", format]).await.stdout;
+        assert!(text.contains("‹credential removed›"), "{text}");
+        assert!(!text.contains(&title), "{text}");
+    }
+}

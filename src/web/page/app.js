@@ -33,7 +33,7 @@ async function act(path, done) {
 
 const acts = {
   open: (key) => { location.hash = `#item/${key}`; },
-  stop: (session) => act(`/api/sessions/${session}/stop`, "The session is being ended."),
+  stop: (session) => act(`/api/sessions/${session}/stop`, "The session is being ended; its item is left to people."),
   retry: (key) => act(`/api/retry/${key}`, `${key} is back in line.`).catch(() => {}),
 };
 

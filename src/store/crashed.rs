@@ -1,0 +1,46 @@
+//! A run that never told its end: found by a later start, and ended in its own log.
+
+use rusqlite::params;
+
+use super::rows::{Ms, to_json};
+use super::{Journal, Store, StoreError};
+use crate::clock::Clock;
+use crate::event::fold::RunView;
+use crate::event::{Event, RunOutcome};
+use crate::model::RunId;
+
+/// Ends `run` as crashed, at the time it was last heard of, with the figures its log tells. Returns
+/// its last view; nothing if it has its end already. Only for whoever holds the run lock.
+pub async fn close_crashed(
+    store: &Store,
+    clock: &Clock,
+    run: RunId,
+) -> Result<Option<RunView>, StoreError> {
+    let events = store.events_in(run).await?;
+    let mut view = RunView::default();
+    for recorded in &events {
+        view.apply(recorded);
+    }
+    // One whose events are gone has nothing to tell any more.
+    let (Some(started), Some(last), None) = (view.started_at, view.at, view.outcome) else {
+        return Ok(None);
+    };
+    let (outcome, summary) = (RunOutcome::Crashed, view.figures());
+    let duration_ms = u64::try_from(last.duration_since(started).as_millis()).unwrap_or(0);
+    // Its file is completed afterwards, like that of any run that ended badly.
+    let journal = Journal::without_file(store.clone(), clock.clone(), run);
+    journal
+        .commit(move |transaction, told| {
+            transaction.execute(
+                "UPDATE runs SET ended_at = coalesce(ended_at, ?2), outcome = 'crashed', summary = ?3
+                 WHERE run = ?1",
+                params![run, Ms(last), to_json(&summary)?],
+            )?;
+            told.push(Event::RunEnded { outcome, summary, duration_ms });
+            Ok(())
+        })
+        .await?;
+    let closed = store.events_in(run).await?;
+    closed.iter().skip(events.len()).for_each(|recorded| view.apply(recorded));
+    Ok(Some(view))
+}
