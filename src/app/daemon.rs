@@ -333,6 +333,7 @@ where
             cache: self.setting.cache.clone(),
             live: self.setting.live.clone(),
             audience: self.setting.audience.clone(),
+            telemetry: self.setting.telemetry.clone(),
             ..setting
         };
         self.setting.audience.adopt(&self.setting.config);

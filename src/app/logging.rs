@@ -15,8 +15,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
 use super::error::CommandError;
-use super::lifecycle;
 use super::logfile::LogFile;
+use super::{Telemetry, lifecycle};
 use crate::config::{LogFormat, LogLevel};
 
 /// What is logged, how, and where to.
@@ -55,7 +55,7 @@ pub enum Lifecycle {
 }
 
 /// Starts logging. A second call in a process has no effect.
-pub fn start(logging: &Logging) -> Result<(), CommandError> {
+pub fn start(logging: &Logging, telemetry: &Telemetry) -> Result<(), CommandError> {
     let show_lifecycle = logging.lifecycle == Lifecycle::Logged;
     let stderr = shape(logging.format, std::io::stderr, Colours::IfTerminal)
         .with_filter(filter_fn(move |metadata: &Metadata<'_>| {
@@ -70,6 +70,7 @@ pub fn start(logging: &Logging) -> Result<(), CommandError> {
         let layer = shape(logging.format, Mutex::new(writer), Colours::Never);
         layers.push(boxed(layer.with_filter(filter(file.level))));
     }
+    layers.extend(telemetry.layer());
     // Only the first subscriber of a process can be installed.
     let _already: Result<(), _> = tracing_subscriber::registry().with(layers).try_init();
     Ok(())

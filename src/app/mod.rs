@@ -24,6 +24,7 @@ mod sessions;
 mod setting;
 mod signals;
 mod startup;
+mod telemetry;
 mod temporary;
 mod watchers;
 pub mod web;
@@ -35,6 +36,7 @@ pub use notify::Notifier;
 pub use sessions::{LiveSessions, request_end, resolve as resolve_program};
 pub use setting::{Overrides, Setting, load_request, state_folder};
 pub use signals::Signals;
+pub use telemetry::Telemetry;
 pub use temporary::TemporaryFolder;
 
 /// Makes this process the reaper of whatever its keepers might leave. Without it, what a killed

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::TemporaryFolder;
 use super::code::CodeBases;
 use super::error::CommandError;
 use super::gate::MachineGate;
@@ -11,6 +10,7 @@ use super::publisher::AdoPublisher;
 use super::secrets::SettingSecrets;
 use super::sessions::{LiveSessions, SupervisedSessions};
 use super::web::Audience;
+use super::{Telemetry, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Config, Discover, Environment, FlagValue, LoadRequest};
 use crate::event::Trigger;
@@ -96,6 +96,8 @@ pub struct Setting {
     pub live: LiveSessions,
     /// Who is told of every run's events.
     pub audience: Audience,
+    /// The collector that is told, if there is one.
+    pub telemetry: Telemetry,
 }
 
 impl Setting {
@@ -124,6 +126,7 @@ impl Setting {
             state,
             live: LiveSessions::default(),
             audience: Audience::default(),
+            telemetry: Telemetry::default(),
         })
     }
 

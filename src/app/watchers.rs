@@ -18,6 +18,7 @@ impl Watchers {
         watchers.spawn(lifecycle::follow(journal.follow(), setting.config.timeouts.stall));
         let (folder, every) = (setting.state.clone(), setting.config.timeouts.liveness);
         watchers.spawn(live::keep(journal.clone(), journal.follow(), folder, every));
+        watchers.spawn(setting.telemetry.clone().follow(journal.follow()));
         setting.audience.attend(journal);
         Self(watchers)
     }

@@ -28,7 +28,7 @@ use serde::Serialize;
 pub use crate::app::{error, exit};
 
 use crate::app::demo::{self, Demo};
-use crate::app::{self, Setting, daemon, once, web};
+use crate::app::{self, Setting, Telemetry, daemon, once, web};
 use crate::clock::Clock;
 use crate::config::{Config, Environment, Loaded, LogFormat, LogLevel, load};
 use crate::report::summary::{self, RunReport};
@@ -144,7 +144,12 @@ impl Context {
     }
 
     /// Logs as the configuration and the flags say; without a configuration only warnings.
-    fn start_logging(&self, config: &Config, purpose: Purpose) -> Result<(), CommandError> {
+    fn start_logging(
+        &self,
+        config: &Config,
+        purpose: Purpose,
+        telemetry: Telemetry,
+    ) -> Result<Telemetry, CommandError> {
         let asked = self.global.log_level.map(Into::into);
         let service = purpose == Purpose::Service;
         let default = if service { config.log.level } else { LogLevel::Warn };
@@ -166,7 +171,9 @@ impl Context {
             None => LogFormat::Human,
         };
         let level = asked.unwrap_or(default);
-        app::start_logging(&app::Logging { level, format, file, lifecycle })
+        app::start_logging(&app::Logging { level, format, file, lifecycle }, &telemetry)?;
+        telemetry.tell(&self.environment);
+        Ok(telemetry)
     }
 
     fn progress(&self) -> Progress {
@@ -186,13 +193,15 @@ impl Context {
         } else {
             (self.setting()?, None)
         };
-        self.start_logging(&setting.config, Purpose::Command)?;
+        let telemetry = Telemetry::start(&self.environment);
+        setting.telemetry = self.start_logging(&setting.config, Purpose::Command, telemetry)?;
         app::guard_children();
         let dashboard = web::serve_beside(&mut setting, self.progress()).await;
         let report = once::once(&setting, self.progress()).await;
         if let Some(dashboard) = dashboard {
             dashboard.stop().await;
         }
+        setting.telemetry.clone().finish().await;
         let report = report?;
         self.print(&report, |report| summary::render(report, &setting.state))?;
         if let Some(world) = world {
@@ -208,7 +217,8 @@ impl Context {
         } else {
             (self.setting()?, None)
         };
-        self.start_logging(&without_log_file(&setting.config), Purpose::Command)?;
+        let config = without_log_file(&setting.config);
+        self.start_logging(&config, Purpose::Command, Telemetry::default())?;
         let rehearsal = once::rehearse(&setting).await?;
         self.print(&rehearsal, dry::render)?;
         if let Some(world) = world {
@@ -224,7 +234,9 @@ impl Context {
             None => app::load_request(&self.global.overrides(), &self.environment)?,
         };
         let reloader = crate::config::Reloader::start(request.clone())?;
-        self.start_logging(&reloader.current().config, Purpose::Service)?;
+        let telemetry = Telemetry::start(&self.environment);
+        let telemetry =
+            self.start_logging(&reloader.current().config, Purpose::Service, telemetry)?;
         let credential = world.as_ref().map(|demo| Arc::clone(&demo.setting.credential));
         let make = |config: Config| match &credential {
             Some(credential) => Setting::new(
@@ -243,7 +255,12 @@ impl Context {
             other => other,
         };
         let liked = web::Liked::in_demo(with_demo);
-        let code = daemon::follow(reloader, make, progress, liked).await?;
+        let told = telemetry.clone();
+        let make =
+            |config| make(config).map(|setting| Setting { telemetry: told.clone(), ..setting });
+        let code = daemon::follow(reloader, make, progress, liked).await;
+        telemetry.finish().await;
+        let code = code?;
         if let Some(world) = world {
             world.simulator.stop().await;
         }

@@ -1,0 +1,133 @@
+//! Traces and logs for a collector of OpenTelemetry, in builds with the feature `otel`.
+//!
+//! The usual variables decide: nothing is sent unless `OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for
+//! traces or logs) names a collector. A trace is a run: its id is the run's id without hyphens, and
+//! the id of a session's span is the second half of the session's. Everything is sent beside the
+//! work, in batches; a collector that is gone costs what it would have been told, and nothing else.
+
+#[cfg(feature = "otel")]
+mod collector;
+#[cfg(feature = "otel")]
+mod logs;
+#[cfg(feature = "otel")]
+mod otel;
+#[cfg(feature = "otel")]
+mod spans;
+
+use tokio::sync::broadcast::Receiver;
+use tracing_subscriber::{Layer, Registry};
+
+use crate::config::Environment;
+use crate::event::Recorded;
+
+/// The variables that name a collector.
+const ENDPOINTS: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+];
+
+/// A layer of the log.
+pub type LogLayer = Box<dyn Layer<Registry> + Send + Sync + 'static>;
+
+/// What is sent to a collector; nothing, unless one is named. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Telemetry {
+    #[cfg(feature = "otel")]
+    exporting: Option<std::sync::Arc<otel::Exporting>>,
+    /// Why nothing is sent though it should be.
+    #[cfg(feature = "otel")]
+    fault: Option<String>,
+}
+
+impl Telemetry {
+    /// Says where telemetry goes, or why it goes nowhere. After the log was started.
+    pub fn tell(&self, environment: &Environment) {
+        #[cfg(feature = "otel")]
+        if let Some(fault) = &self.fault {
+            tracing::error!(error = fault, "no telemetry is sent");
+        }
+        if !cfg!(feature = "otel") && is_wanted(environment) {
+            tracing::warn!("a collector is named, but this build has no feature `otel`");
+        }
+    }
+}
+
+/// Does the environment name a collector?
+fn is_wanted(environment: &Environment) -> bool {
+    let is_set = |name: &&str| environment.text(name).is_some_and(|value| !value.is_empty());
+    let is_off = environment.text("OTEL_SDK_DISABLED").is_some_and(|word| word == "true");
+    !is_off && ENDPOINTS.iter().any(|name| is_set(&name))
+}
+
+#[cfg(feature = "otel")]
+impl Telemetry {
+    /// Begins to send, if a collector is named. Within the runtime that the work runs on.
+    pub fn start(environment: &Environment) -> Self {
+        if !is_wanted(environment) {
+            return Self::default();
+        }
+        match otel::Exporting::start(environment) {
+            Ok(exporting) => Self { exporting: Some(std::sync::Arc::new(exporting)), fault: None },
+            // Told when the log is there; a run is worth more than its telemetry.
+            Err(error) => Self { exporting: None, fault: Some(error.to_string()) },
+        }
+    }
+
+    /// The layer that sends log lines.
+    pub fn layer(&self) -> Option<LogLayer> {
+        self.exporting.as_ref().map(|exporting| exporting.layer())
+    }
+
+    /// Sends the spans of a run until it has ended.
+    pub async fn follow(self, events: Receiver<Recorded>) {
+        if let Some(exporting) = self.exporting {
+            exporting.follow(events).await;
+        }
+    }
+
+    /// Sends what is left, for a moment.
+    pub async fn finish(self) {
+        if let Some(exporting) = self.exporting {
+            exporting.finish().await;
+        }
+    }
+}
+
+#[cfg(not(feature = "otel"))]
+impl Telemetry {
+    /// This build sends nothing.
+    pub fn start(_environment: &Environment) -> Self {
+        Self::default()
+    }
+
+    /// None.
+    #[expect(clippy::unused_self, reason = "the same words in both builds")]
+    pub fn layer(&self) -> Option<LogLayer> {
+        None
+    }
+
+    /// Nothing to send.
+    pub async fn follow(self, events: Receiver<Recorded>) {
+        drop(events);
+    }
+
+    /// Nothing is left.
+    pub async fn finish(self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_named_collector_is_told() {
+        let wanted = |pairs: &[(&str, &str)]| is_wanted(&Environment::new(pairs.iter().copied()));
+        assert!(!wanted(&[]));
+        assert!(!wanted(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]));
+        assert!(wanted(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")]));
+        assert!(wanted(&[("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://127.0.0.1:4318/v1/logs")]));
+        let off = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x"), ("OTEL_SDK_DISABLED", "true")];
+        assert!(!wanted(&off));
+    }
+}

@@ -1,0 +1,237 @@
+//! A run's events as spans: the run, its stages, its sessions. Pure.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use opentelemetry::trace::{
+    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+
+use crate::event::fold::Step;
+use crate::event::{Event, Recorded, RunOutcome, RunSummary};
+use crate::model::{Outcome, RunId, SessionId, Stage, Usage};
+use crate::report::lines::word;
+
+/// What has begun and not ended.
+#[derive(Debug, Default)]
+pub struct Spans {
+    run: Option<Open>,
+    stage: Option<(Step, Open)>,
+    sessions: BTreeMap<SessionId, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    since: Timestamp,
+    attributes: Vec<KeyValue>,
+}
+
+impl Open {
+    fn at(since: Timestamp) -> Self {
+        Self { since, attributes: Vec::new() }
+    }
+}
+
+/// The trace of a run.
+pub fn trace_id(run: RunId) -> TraceId {
+    TraceId::from_bytes(*run.0.as_bytes())
+}
+
+/// The span of a session.
+pub fn session_span(session: SessionId) -> SpanId {
+    second_half(session.0)
+}
+
+fn second_half(id: uuid::Uuid) -> SpanId {
+    SpanId::from(id.as_u64_pair().1)
+}
+
+fn stage_span(run: RunId, step: Step) -> SpanId {
+    SpanId::from(run.0.as_u64_pair().1 ^ (step as u64 + 1))
+}
+
+const fn stage_name(step: Step) -> &'static str {
+    match step {
+        Step::Starting => "start",
+        Step::Fetching => "fetch",
+        Step::Triaging => "triage",
+        Step::Analysing => "analyse",
+        Step::Ended => "end",
+    }
+}
+
+impl Spans {
+    /// The spans that end with this event.
+    pub fn apply(&mut self, recorded: &Recorded) -> Vec<SpanData> {
+        let Some(run) = recorded.run else { return Vec::new() };
+        let at = recorded.at;
+        match &recorded.event {
+            Event::RunStarted { trigger, .. } => {
+                let mut open = Open::at(at);
+                open.attributes.push(KeyValue::new("heartbeat.run.trigger", word(trigger)));
+                self.run = Some(open);
+                Vec::new()
+            }
+            Event::FetchStarted => self.enter(run, at, Step::Fetching),
+            Event::PlanMade { .. } => self.leave(run, at, &Status::Unset).into_iter().collect(),
+            Event::FetchFailed { class, .. } => {
+                let status = Status::error(class.clone());
+                self.leave(run, at, &status).into_iter().collect()
+            }
+            Event::TriageStarted { .. } => self.enter(run, at, Step::Triaging),
+            Event::TriageEnded { .. } => self.enter(run, at, Step::Analysing),
+            Event::RunEnded { outcome, summary, .. } => self.end(run, at, *outcome, summary),
+            event if event.session().is_some() => {
+                self.apply_session(run, at, event).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn apply_session(&mut self, run: RunId, at: Timestamp, event: &Event) -> Option<SpanData> {
+        match event {
+            Event::SessionRegistered { session, stage, item, attempt, tier, .. } => {
+                let mut open = Open::at(at);
+                open.attributes = vec![
+                    KeyValue::new("gen_ai.operation.name", "invoke_agent"),
+                    KeyValue::new("gen_ai.provider.name", "anthropic"),
+                    KeyValue::new("gen_ai.agent.name", agent_name(*stage)),
+                    KeyValue::new("gen_ai.conversation.id", session.to_string()),
+                    KeyValue::new("heartbeat.session.id", session.to_string()),
+                    KeyValue::new("heartbeat.session.attempt", i64::from(*attempt)),
+                    KeyValue::new("heartbeat.session.containment", tier.clone()),
+                ];
+                let item = item.as_ref().map(ToString::to_string);
+                open.attributes
+                    .extend(item.map(|item| KeyValue::new("heartbeat.work_item.id", item)));
+                self.sessions.insert(*session, open);
+                None
+            }
+            Event::SessionInitialised { session, model, version } => {
+                let open = self.sessions.get_mut(session)?;
+                open.attributes.push(KeyValue::new("gen_ai.response.model", model.clone()));
+                open.attributes.push(KeyValue::new("gen_ai.agent.version", version.clone()));
+                None
+            }
+            Event::SessionEnded { session, stage, outcome, usage, swept, survivors, .. } => {
+                let mut open = self.sessions.remove(session)?;
+                open.attributes.extend(used(usage));
+                open.attributes.extend(ended(outcome, *swept, *survivors));
+                let parent = match stage {
+                    Stage::Triage => Step::Triaging,
+                    Stage::Deep => Step::Analysing,
+                };
+                let failed = (!outcome.is_success()).then(|| Status::error(outcome.to_string()));
+                Some(SpanData {
+                    parent_span_id: stage_span(run, parent),
+                    status: failed.unwrap_or(Status::Ok),
+                    ..span(
+                        run,
+                        session_span(*session),
+                        format!("invoke_agent {}", agent_name(*stage)),
+                        open,
+                        at,
+                    )
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// One stage begins where the one before it ends.
+    fn enter(&mut self, run: RunId, at: Timestamp, step: Step) -> Vec<SpanData> {
+        let before = self.leave(run, at, &Status::Unset);
+        self.stage = Some((step, Open::at(at)));
+        before.into_iter().collect()
+    }
+
+    fn leave(&mut self, run: RunId, at: Timestamp, status: &Status) -> Option<SpanData> {
+        let (step, open) = self.stage.take()?;
+        let name = stage_name(step).to_owned();
+        let parent_span_id = second_half(run.0);
+        let status = status.clone();
+        Some(SpanData {
+            parent_span_id,
+            status,
+            ..span(run, stage_span(run, step), name, open, at)
+        })
+    }
+
+    fn end(
+        &mut self,
+        run: RunId,
+        at: Timestamp,
+        outcome: RunOutcome,
+        summary: &RunSummary,
+    ) -> Vec<SpanData> {
+        let mut ended: Vec<SpanData> = self.leave(run, at, &Status::Unset).into_iter().collect();
+        let Some(mut open) = self.run.take() else { return ended };
+        let count =
+            |name, value: u64| KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX));
+        open.attributes.extend([
+            KeyValue::new("heartbeat.run.outcome", word(&outcome).replace(' ', "_")),
+            count("heartbeat.run.fetched", summary.fetched),
+            count("heartbeat.run.triaged", summary.triaged),
+            count("heartbeat.run.analysed", summary.analysed),
+            count("heartbeat.run.sessions", summary.sessions),
+            count("heartbeat.run.failed_sessions", summary.failed_sessions),
+            KeyValue::new("heartbeat.run.cost_usd", summary.cost.dollars()),
+        ]);
+        let well = matches!(outcome, RunOutcome::Completed | RunOutcome::NothingNew);
+        let status = if well { Status::Ok } else { Status::error(word(&outcome)) };
+        let whole = span(run, second_half(run.0), "run".to_owned(), open, at);
+        ended.push(SpanData { status, ..whole });
+        ended
+    }
+}
+
+const fn agent_name(stage: Stage) -> &'static str {
+    stage.as_str()
+}
+
+fn used(usage: &Usage) -> [KeyValue; 5] {
+    let count = |name, value: u64| KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX));
+    [
+        count("gen_ai.usage.input_tokens", usage.input_tokens),
+        count("gen_ai.usage.output_tokens", usage.output_tokens),
+        count("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
+        count("gen_ai.usage.cache_creation.input_tokens", usage.cache_creation_tokens),
+        KeyValue::new("heartbeat.session.cost_usd", usage.cost.dollars()),
+    ]
+}
+
+fn ended(outcome: &Outcome, swept: u32, survivors: u32) -> Vec<KeyValue> {
+    let mut attributes = vec![
+        KeyValue::new("heartbeat.session.outcome", outcome.name()),
+        KeyValue::new("heartbeat.session.swept", i64::from(swept)),
+        KeyValue::new("heartbeat.session.survivors", i64::from(survivors)),
+    ];
+    if !outcome.is_success() {
+        attributes.push(KeyValue::new("error.type", outcome.name()));
+    }
+    attributes
+}
+
+fn span(run: RunId, id: SpanId, name: String, open: Open, end: Timestamp) -> SpanData {
+    let mut attributes = vec![KeyValue::new("heartbeat.run.id", run.to_string())];
+    attributes.extend(open.attributes);
+    let sampled = TraceFlags::SAMPLED;
+    SpanData {
+        span_context: SpanContext::new(trace_id(run), id, sampled, false, TraceState::NONE),
+        parent_span_id: SpanId::INVALID,
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name: name.into(),
+        start_time: SystemTime::from(open.since),
+        end_time: SystemTime::from(end),
+        attributes,
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: InstrumentationScope::builder(env!("CARGO_CRATE_NAME")).build(),
+    }
+}
