@@ -68,18 +68,35 @@ async fn the_description_for_launchd_is_well_formed() {
     let world = World::new().await.with("PATH", "/opt/a&b/bin:/usr/bin:/bin");
     let said = world.run(&["service", "print", "--launchd", "--user"]).await;
     assert_eq!(said.code(), 0, "{}", said.stderr);
-    let (mut keys, mut values) = (0, 0);
-    for line in said.stdout.lines() {
-        keys += line.matches("<key>").count();
-        values += ["<string>", "<true/>", "<false/>", "<integer>"]
-            .iter()
-            .map(|tag| line.matches(tag).count())
-            .sum::<usize>();
-        assert_eq!(line.matches("<string>").count(), line.matches("</string>").count(), "{line}");
-    }
-    // ProgramArguments has three values for one key; KeepAlive and the environment are nested.
-    assert_eq!((keys, values), (12, 12), "{}", said.stdout);
     assert!(said.stdout.contains("/opt/a&amp;b/bin"), "{}", said.stdout);
+    // A real reader of property lists: what it gives back is what launchd would see.
+    let read = "import json, plistlib, sys\nprint(json.dumps(plistlib.load(sys.stdin.buffer)))";
+    let python = std::env::var_os("HEARTBEAT_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let parsed =
+        assert_cmd::Command::new(python).args(["-c", read]).write_stdin(said.stdout).output();
+    let Ok(parsed) = parsed else {
+        eprintln!("SKIPPED: the property list was not read: there is no Python");
+        return;
+    };
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    let list: serde_json::Value = serde_json::from_slice(&parsed.stdout).unwrap();
+    let program = env!("CARGO_BIN_EXE_heartbeat");
+    let config = world.path("heartbeat.toml");
+    let expected = serde_json::json!({
+        "Label": "local.heartbeat",
+        "ProgramArguments": [program, "--config", config],
+        "EnvironmentVariables": { "PATH": "/opt/a&b/bin:/usr/bin:/bin" },
+        "RunAtLoad": true,
+        "KeepAlive": { "SuccessfulExit": false },
+        "ThrottleInterval": 30,
+        "ExitTimeOut": list["ExitTimeOut"],
+        "ProcessType": "Background",
+        "Umask": 0o077,
+        "StandardErrorPath": world.path("state/heartbeat.log"),
+    });
+    assert_eq!(list, expected, "{list:#}");
+    // The grace of the sessions and the sweep fit into it.
+    assert!(list["ExitTimeOut"].as_u64() >= Some(30), "{list:#}");
 }
 
 #[tokio::test]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::logs::LoggerProvider as _;
-use opentelemetry_otlp::{LogExporter, SpanExporter, WithHttpConfig as _};
+use opentelemetry_otlp::{
+    LogExporter, Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanProcessor as _};
@@ -38,9 +40,14 @@ impl Exporting {
         };
         let collector = Collector::new(is_near(environment)).map_err(|error| failed(&error))?;
         let client: Arc<dyn opentelemetry_http::HttpClient> = Arc::new(collector);
-        let spans = SpanExporter::builder().with_http().with_shared_http_client(client.clone());
+        let mut spans = SpanExporter::builder().with_http().with_shared_http_client(client.clone());
+        let mut logs = LogExporter::builder().with_http().with_shared_http_client(client);
+        if environment.text("OTEL_EXPORTER_OTLP_PROTOCOL").is_none() {
+            // As the specification has it, whichever forms are built in.
+            spans = spans.with_protocol(Protocol::HttpBinary);
+            logs = logs.with_protocol(Protocol::HttpBinary);
+        }
         let spans = spans.build().map_err(|error| failed(&error))?;
-        let logs = LogExporter::builder().with_http().with_shared_http_client(client);
         let logs = logs.build().map_err(|error| failed(&error))?;
         let resource = resource(environment);
         let mut processor = BatchSpanProcessor::builder(spans).build();

@@ -3,7 +3,7 @@ import { byId, clock, h, mark, say } from "./dom.js";
 import * as views from "./views.js";
 import { missing, story, waiting } from "./finding.js";
 
-const page = { state: null, token: "", skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", paused: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
+const page = { state: null, token: "", skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", paused: false, all: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
 const now = () => Date.now() + page.skew;
 
 async function read(path) {
@@ -46,7 +46,7 @@ function show() {
   views.sessions(state, now(), acts);
   views.limits(state, now());
   views.queue(state, now(), filter, acts);
-  views.findings(page.findings, filter, acts);
+  views.findings(page.findings, filter, acts, page.all);
   views.history(page.runs, page.measure);
   const running = state.run && !state.run.ended_at && !state.run.lost;
   const button = byId("run-now");
@@ -137,7 +137,7 @@ function toast(text) {
   say(element, text);
   element.classList.add("shown");
   clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => element.classList.remove("shown"), 4000);
+  toast.timer = setTimeout(() => element.classList.remove("shown"), Math.max(4000, text.length * 60)); // Long enough to be read.
 }
 
 async function openFromAddress() {
@@ -195,6 +195,11 @@ function prepare() {
     say(event.target, page.paused ? "Go on" : "Pause");
     views.activity(page.lines, page.paused);
   });
+  byId("findings-all").addEventListener("click", () => {
+    page.all = true;
+    show();
+    byId("findings").querySelector("li:nth-child(9) button")?.focus();
+  });
   byId("run-now").addEventListener("click", () => act("/api/run", "A run has been started.").catch(() => {}));
   byId("health").addEventListener("click", () => {
     const dialog = byId("reasons");
@@ -203,6 +208,7 @@ function prepare() {
     dialog.showModal();
   });
   byId("story").addEventListener("close", () => { if (location.hash) history.pushState(null, "", location.pathname + location.search); });
+  for (const dialog of [byId("story"), byId("reasons")]) dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   addEventListener("hashchange", openFromAddress);
   addEventListener("popstate", openFromAddress);
   setInterval(tick, 1000);

@@ -59,6 +59,19 @@ export function link(address, ...content) {
 }
 
 export const words = (code) => String(code ?? "").replaceAll("_", " ");
+
+/** Why an item stands where it stands, for people; codes that are words already stay. */
+const REASONS = {
+  first_seen: "seen for the first time", content_changed: "its text changed", carried_over: "left over from an earlier run", retry_due: "its next attempt is due",
+  retry_requested: "put back in line", same_fingerprint: "unchanged since then", baseline: "there before the first run", own_write_back: "only our own comment is new",
+  max_items_per_run: "beyond the items of one run", max_deep_per_run: "beyond the analyses of one run", max_live_sessions: "all session slots were taken",
+  load: "the machine was busy", memory: "too little memory was free", processes: "too many processes were alive", budget: "beyond the budget", provider_limit: "the provider took no more work",
+  run_deadline: "the run reached its time limit", shutdown: "heartbeat was stopped", triage_failed: "its triage failed", no_verdict: "triage gave no verdict",
+  backoff: "failed, waits for its next attempt", attempts_exhausted: "out of attempts", for_a_person: "left to a person by triage", not_needed: "needs no deep analysis",
+  deleted: "no longer readable", out_of_query: "no longer asked for", in_flight: "a session is at work",
+};
+export const because = (reason) => REASONS[reason] ?? words(reason);
+export const phaseName = (phase) => (phase === "claimed" ? "in work" : words(phase));
 export const short = (key) => (key ? `#${key.slice(key.lastIndexOf("/") + 1)}` : "");
 /** Whole cents with two digits, less with three. */
 export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;

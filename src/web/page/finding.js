@@ -1,5 +1,5 @@
 // The story of one item: findings in full, sessions, everything that happened.
-import { clock, dollars, ending, h, lasted, link, moment, short, words } from "./dom.js";
+import { because, clock, dollars, ending, h, lasted, link, moment, phaseName, short, words } from "./dom.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const toneOf = { low: "good", medium: "warn", high: "bad" };
@@ -10,7 +10,7 @@ export function story(data, act) {
   return [
     h("div.bar", h("h2", { id: "story-title" }, h("span.number", short(item.key)), ` ${item.title}`), h("button", { onclick: act.close }, "Close")),
     h("div.inside",
-      h("div.tags", grade(undefined, item.item_type), grade("info", words(item.phase)), grade(undefined, words(item.reason)), grade(undefined, `revision ${item.revision}`)),
+      h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, `revision ${item.revision}`)),
       h("div.row", link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: ${item.verdict.reason}`)),
       findings.length ? findings.map((row) => finding(row, data.repository)) : h("p.empty", "Nothing was found for it yet."),
@@ -43,10 +43,10 @@ function path(file, repository) {
 
 function table(sessions) {
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Sessions of this item" }, h("table",
-    h("thead", h("tr", ...["Started", "For", "Attempt", "Ended as", "Took", "Cost"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", h("tr", ...["Started", "For", "Ended as"].map((name) => h("th", { scope: "col" }, name)), ...["Attempt", "Took", "Cost"].map((name) => h("th.num", { scope: "col" }, name)))),
     h("tbody", sessions.map((row) => h("tr",
-      h("td", moment(row.started_at)), h("td", words(row.stage)), h("td", String(row.attempt)), h("td", ending(row.outcome)),
-      h("td", row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–"), h("td", row.usage ? dollars(row.usage.cost) : "–"))))));
+      h("td", moment(row.started_at)), h("td", words(row.stage)), h("td", ending(row.outcome)), h("td.num", String(row.attempt)),
+      h("td.num", row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–"), h("td.num", row.usage ? dollars(row.usage.cost) : "–"))))));
 }
 
 export const missing = (key, message, close) => [

@@ -1,5 +1,5 @@
 // The parts of the page, each a function of the newest state.
-import { byId, clock, dollars, h, keyed, lasted, mark, moment, plural, say, short, span, words } from "./dom.js";
+import { because, byId, clock, dollars, h, keyed, lasted, mark, moment, phaseName, plural, say, short, span, words } from "./dom.js";
 
 const STEPS = ["starting", "fetching", "triaging", "analysing", "ended"];
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
@@ -143,9 +143,9 @@ export function limits(state, now) {
 }
 
 export function queue(state, now, filter, act) {
-  const waiting = state.queue.items.filter((item) => matches(filter, item.key, item.title, item.phase, item.reason));
-  const counts = state.queue.phases.filter(([phase]) => phase !== "vanished").map(([phase, count]) => `${count} ${phase}`);
-  say(byId("queue-note"), counts.join(", "));
+  const waiting = state.queue.items.filter((item) => matches(filter, item.key, item.title, phaseName(item.phase), because(item.reason)));
+  const counts = state.queue.phases.filter(([phase]) => phase !== "vanished").map(([phase, count]) => `${count} ${phaseName(phase)}`);
+  say(byId("queue-note"), counts.join(" · "));
   const more = state.queue.total - state.queue.items.length;
   const empty = byId("queue-empty");
   empty.hidden = waiting.length > 0;
@@ -158,11 +158,11 @@ export function queue(state, now, filter, act) {
       if (item.more) return say(element, `and ${item.more} more`);
       const badge = element.querySelector(".tag");
       mark(badge, "data-tone", PHASE_TONES[item.phase]);
-      say(badge, item.phase === "claimed" ? "in work" : item.phase);
+      say(badge, phaseName(item.phase));
       const due = item.next_attempt ? `, again in ${span(Date.parse(item.next_attempt) - now)}` : "";
       const tries = item.attempts ? `, ${plural(item.attempts, "attempt")}` : "";
-      const left = item.deferrals ? `, left out ${plural(item.deferrals, "time")}` : "";
-      say(element.querySelector("p"), `${words(item.reason)}${tries}${left}${due}`);
+      const left = item.deferrals && item.phase === "pending" ? `, left out ${plural(item.deferrals, "time")}` : "";
+      say(element.querySelector("p"), `${because(item.reason)}${tries}${left}${due}`);
       const again = element.querySelector(".again");
       again.hidden = !["waiting", "parked"].includes(item.phase);
       mark(again, "aria-label", `Retry ${short(item.key)}`);
@@ -170,8 +170,15 @@ export function queue(state, now, filter, act) {
     });
 }
 
-export function findings(rows, filter, act) {
-  const shown = rows.filter((row) => matches(filter, row.key, row.title, row.summary));
+/** Findings shown before somebody asks for all. */
+const FIRST = 8;
+
+export function findings(rows, filter, act, all) {
+  const fitting = rows.filter((row) => matches(filter, row.key, row.title, row.summary));
+  const shown = all || filter ? fitting : fitting.slice(0, FIRST);
+  const more = byId("findings-all");
+  more.hidden = shown.length === fitting.length;
+  say(more, `Show all ${fitting.length}`);
   say(byId("findings-note"), rows.length ? `${plural(rows.length, "finding")}, newest first` : "");
   const empty = byId("findings-empty");
   empty.hidden = shown.length > 0;
@@ -208,8 +215,8 @@ export function history(runs, measure) {
   const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
   byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "The first run will be the first bar.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
-    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "going on")), h("td", run.ended_at ? lasted(took(run)) : "–"),
-    h("td", String(run.summary?.sessions ?? "–")), h("td", String(run.summary?.analysed ?? "–")), h("td", run.summary ? dollars(run.summary.cost) : "–"))));
+    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "going on")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
+    h("td.num", String(run.summary?.sessions ?? "–")), h("td.num", String(run.summary?.analysed ?? "–")), h("td.num", run.summary ? dollars(run.summary.cost) : "–"))));
 }
 
 function chart(runs, valueOf, text, measure) {
