@@ -12,7 +12,7 @@ use heartbeat::analyze;
 use heartbeat::clean::{Budget, clean_item};
 use heartbeat::config::{AgentAuth, Config, DEFAULT_TOML};
 use heartbeat::model::{
-    CleanItem, Complexity, Format, ItemId, ItemKey, TextField, Verdict, WorkItem,
+    CleanItem, Complexity, Format, ItemId, ItemKey, Links, TextField, Verdict, WorkItem,
 };
 use heartbeat::prompt::{Fence, Prompts, Rendered, estimate_tokens};
 use heartbeat::triage::{self, Asking};
@@ -152,6 +152,7 @@ fn work_item(item: &Value, id: i64) -> WorkItem {
             .map(str::to_owned)
             .collect(),
         parent: None,
+        links: Links::default(),
         url: String::new(),
         texts: texts
             .map(|(name, value)| TextField {

@@ -108,7 +108,7 @@ fn clean_line(text: &str, alarms: &mut Alarms) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Comment, ItemId, ItemKey, TextField};
+    use crate::model::{Comment, ItemId, ItemKey, Links, TextField};
 
     fn item(texts: &[&str], comments: &[&str]) -> WorkItem {
         let field = |raw: &&str| TextField {
@@ -138,6 +138,7 @@ mod tests {
             assigned_to: None,
             tags: Vec::new(),
             parent: None,
+            links: Links::default(),
             url: String::new(),
             texts: texts.iter().map(field).collect(),
             comments: comments.iter().map(comment).collect(),

@@ -69,7 +69,7 @@ fn watched_value(item: &CleanItem, field: WatchedField) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::model::{Alarms, CleanField, ItemId, ItemKey, TextStats, WorkItem};
+    use crate::model::{Alarms, CleanField, ItemId, ItemKey, Links, TextStats, WorkItem};
 
     pub(crate) fn item(id: i64, text: &str) -> CleanItem {
         let item = WorkItem {
@@ -88,6 +88,7 @@ pub(super) mod tests {
             assigned_to: None,
             tags: vec!["a".into()],
             parent: None,
+            links: Links::default(),
             url: String::new(),
             texts: Vec::new(),
             comments: Vec::new(),
@@ -117,6 +118,7 @@ pub(super) mod tests {
         after.item.tags.push("heartbeat".into());
         after.item.state = "Resolved".into();
         after.item.priority = Some(1);
+        after.item.links.items = 3;
         assert_eq!(fingerprint(&before, &INPUTS), fingerprint(&after, &INPUTS));
     }
 

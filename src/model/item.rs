@@ -43,6 +43,20 @@ pub struct Comment {
     pub raw: String,
 }
 
+/// How many links an item has, by what they lead to. A link says nothing new about the item itself:
+/// it moves no revision and wakes nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Links {
+    /// Other items, the parent not counted.
+    pub items: u64,
+    /// Commits, pull requests, builds and their like.
+    pub development: u64,
+    /// Pages on the web.
+    pub pages: u64,
+    /// Attached files.
+    pub files: u64,
+}
+
 /// A work item as a source delivers it: untrusted, not yet cleaned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkItem {
@@ -76,6 +90,9 @@ pub struct WorkItem {
     pub tags: Vec<String>,
     /// The item above it in the backlog.
     pub parent: Option<ItemId>,
+    /// What else it is linked to.
+    #[serde(default)]
+    pub links: Links,
     /// Address for people.
     pub url: String,
     /// Long texts that are not empty.

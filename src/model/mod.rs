@@ -13,7 +13,9 @@ mod verdict;
 pub use finding::{Confidence, Effort, FileReference, Finding, Risk};
 pub use future::BoxFuture;
 pub use ids::{ItemId, ItemKey, RunId, SessionId};
-pub use item::{Alarms, CleanField, CleanItem, Comment, Format, TextField, TextStats, WorkItem};
+pub use item::{
+    Alarms, CleanField, CleanItem, Comment, Format, Links, TextField, TextStats, WorkItem,
+};
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use verdict::{Complexity, Verdict};

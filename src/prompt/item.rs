@@ -1,7 +1,7 @@
 //! A work item as text for a prompt.
 
 use super::budget::cut_to_tokens;
-use crate::model::{CleanField, CleanItem};
+use crate::model::{CleanField, CleanItem, Links};
 
 /// How much of an item is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +46,25 @@ fn facts(clean: &CleanItem) -> String {
         facts.push(format!("tags {}", tags.join(", ")));
     }
     facts.extend(item.parent.map(|parent| format!("parent {parent}")));
+    facts.extend(links(item.links));
     facts.retain(|fact| !fact.is_empty());
     facts.join(" | ")
+}
+
+/// That there is more to look at, and of what kind.
+fn links(links: Links) -> Option<String> {
+    let kinds = [
+        (links.items, "other items"),
+        (links.development, "commits, builds or pull requests"),
+        (links.pages, "web pages"),
+        (links.files, "files"),
+    ];
+    let told: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(n, kind)| format!("{n} {kind}"))
+        .collect();
+    (!told.is_empty()).then(|| format!("links: {}", told.join(", ")))
 }
 
 /// `Microsoft.VSTS.TCM.ReproSteps` is `ReproSteps` to a reader; names with spaces are ours.

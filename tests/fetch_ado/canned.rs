@@ -1,5 +1,6 @@
 //! A server that says what it is told to, byte by byte: for answers no sane tracker gives.
 
+use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -122,25 +123,9 @@ pub fn with_headers(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A gzip file whose parts are stored, not compressed.
+/// `data` packed.
 pub fn gzip(data: &[u8]) -> Vec<u8> {
-    let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-    let blocks: Vec<&[u8]> = data.chunks(60_000).collect();
-    for (at, block) in blocks.iter().enumerate() {
-        let length = u16::try_from(block.len()).unwrap();
-        out.push(u8::from(at + 1 == blocks.len()));
-        out.extend(length.to_le_bytes());
-        out.extend((!length).to_le_bytes());
-        out.extend_from_slice(block);
-    }
-    let mut crc = !0_u32;
-    for byte in data {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
-        }
-    }
-    out.extend((!crc).to_le_bytes());
-    out.extend(u32::try_from(data.len()).unwrap().to_le_bytes());
-    out
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
 }

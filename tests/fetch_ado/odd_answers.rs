@@ -108,6 +108,32 @@ async fn a_batch_longer_than_allowed_is_asked_for_in_parts_and_the_limit_counts_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_swells_when_it_is_unpacked_is_given_up_at_the_limit() {
+    let bomb = gzip(&vec![b' '; 64 << 20]);
+    assert!(bomb.len() < 100_000, "what comes over the wire is harmless: {}", bomb.len());
+    let sent = Arc::new(bomb);
+    for path in ["/wiql", "/workitemsbatch"] {
+        let bomb = Arc::clone(&sent);
+        let answer: Answer = Arc::new(move |request| {
+            if !request.is(path) {
+                return json(r#"{"asOf":"2026-11-16T12:00:00Z","workItems":[{"id":1}]}"#);
+            }
+            let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
+            with_headers("200 OK", headers, &bomb)
+        });
+        let canned = Canned::start(answer).await;
+        let options = SimulatorOptions { items: 0, ..SimulatorOptions::default() };
+        let mut setup = Setup::new(options).await;
+        setup.config.base_url.clone_from(&canned.base_url);
+        setup.config.max_body = 100_000;
+        let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
+        assert!(error.message.contains("source.max_body (100000 bytes)"), "{path}: {error}");
+        let asked = canned.requests.lock().unwrap().iter().filter(|one| one.is(path)).count();
+        assert!(asked < 60, "{path}: {asked} requests");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn json_of_another_shape_says_what_it_was() {
     for body in
         ["[]", "{}", "null", "\"x\"", r#"{"value":{"id":1}}"#, r#"{"value":[{"id":"one"}]}"#, ""]

@@ -1,7 +1,8 @@
 //! The way that goes well: query, batches, pages, cursor.
 
-use heartbeat::model::Format;
+use heartbeat::model::{Format, Links};
 use heartbeat::simulate::ado::{FIRST_ID, SimulatorOptions};
+use serde_json::json;
 
 use crate::support::{Setup, everything, ids, read_all};
 
@@ -16,6 +17,7 @@ async fn the_default_query_reads_the_open_items_once_and_in_the_order_of_their_c
     assert!(items.iter().all(|item| item.state != "Closed" && item.rev == 1));
     assert_eq!(pages.last().unwrap().cursor, Some(items.last().unwrap().changed_at));
     assert_eq!(setup.simulator.requests(), 2, "one query and one batch");
+    assert_eq!(setup.simulator.packed(), 2, "and both answers came packed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,4 +48,31 @@ async fn an_item_is_decoded_with_all_that_the_tracker_knows_of_it() {
     let story = item(FIRST_ID + 9);
     assert!(story.texts.iter().all(|text| text.format == Format::Markdown), "{story:?}");
     assert!(ids(&pages).contains(&story.id.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_are_counted_and_only_those_that_move_the_revision_are_seen_as_a_change() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let id = FIRST_ID + 1;
+    let link = |rel: &str| {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let address = format!("{}/_apis/wit/workitems/{id}", setup.simulator.base_url());
+        let value = json!({ "rel": rel, "url": "https://example.com/x" });
+        let patch = json!([{ "op": "add", "path": "/relations/-", "value": value }]);
+        let request = client.patch(format!("{address}?api-version=7.1"));
+        request.basic_auth("", Some("x")).json(&patch).send()
+    };
+    for (rel, rev) in [
+        ("System.LinkTypes.Related", 1),
+        ("System.LinkTypes.Duplicate-Forward", 1),
+        ("Hyperlink", 2),
+        ("AttachedFile", 3),
+    ] {
+        assert!(link(rel).await.unwrap().status().is_success(), "{rel}");
+        assert_eq!(setup.simulator.revision(id), Some(rev), "{rel}");
+    }
+    let pages = read_all(&setup.guarded(), everything()).await.unwrap();
+    let bug = pages.iter().flat_map(|p| &p.items).find(|item| item.id.0 == id).unwrap();
+    assert_eq!(bug.parent.map(|id| id.0), Some(FIRST_ID));
+    assert_eq!(bug.links, Links { items: 2, development: 0, pages: 1, files: 1 });
 }

@@ -9,7 +9,7 @@ use heartbeat::config::{Config, DEFAULT_TOML};
 use heartbeat::event::{Reason, Trigger};
 use heartbeat::fetch::{Current, FailureClass, FetchError, FetchRequest, Page, Pages, Source};
 use heartbeat::model::{
-    BoxFuture, CleanItem, Confidence, Effort, FailureKind, Finding, Format, ItemId, ItemKey,
+    BoxFuture, CleanItem, Confidence, Effort, FailureKind, Finding, Format, ItemId, ItemKey, Links,
     Outcome, Risk, RunId, Stage, TextField, Usage, Usd, Verdict, WorkItem,
 };
 use heartbeat::prompt::Prompts;
@@ -205,6 +205,7 @@ fn work_item(id: i64, tracked: &Tracked) -> WorkItem {
         assigned_to: None,
         tags: vec![format!("rev {}", tracked.rev)],
         parent: None,
+        links: Links::default(),
         url: format!("https://example.test/{id}"),
         texts: vec![TextField {
             name: "System.Description".into(),

@@ -1,7 +1,7 @@
 //! Work items for tests of prompts and answers.
 
 use heartbeat::model::{
-    Alarms, CleanField, CleanItem, ItemId, ItemKey, TextStats, Verdict, WorkItem,
+    Alarms, CleanField, CleanItem, ItemId, ItemKey, Links, TextStats, Verdict, WorkItem,
 };
 use heartbeat::prompt::Fence;
 
@@ -29,6 +29,7 @@ pub fn item(id: i64, title: &str, text: &str) -> CleanItem {
             assigned_to: None,
             tags: vec!["invoice".to_owned()],
             parent: None,
+            links: Links::default(),
             url: format!("https://tracker.example/{id}"),
             texts: Vec::new(),
             comments: Vec::new(),

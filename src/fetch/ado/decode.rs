@@ -4,9 +4,12 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::fields::{COMMENT_COUNT, FieldValue, Fields, TEST_STEPS};
+use super::fields::{
+    ATTACHED_FILES, COMMENT_COUNT, FieldValue, Fields, LINKED_DEVELOPMENT, LINKED_ITEMS,
+    LINKED_PAGES, TEST_STEPS,
+};
 use super::wire;
-use crate::model::{Comment, Format, ItemId, ItemKey, TextField, WorkItem};
+use crate::model::{Comment, Format, ItemId, ItemKey, Links, TextField, WorkItem};
 
 /// What decoding needs to know beside the JSON.
 #[derive(Debug)]
@@ -43,6 +46,7 @@ impl Decoder {
         let created_at = instant(&mut fields, "System.CreatedDate");
         let rev = wire.rev.or_else(|| number(&fields, "System.Rev")).unwrap_or(0);
         let comment_count = number(&fields, COMMENT_COUNT).unwrap_or(0);
+        let parent = number(&fields, "System.Parent").map(ItemId);
         let line = |value: Option<String>| value.map(without_controls);
         let item = WorkItem {
             key: ItemKey::new(&self.source, id),
@@ -61,7 +65,8 @@ impl Decoder {
             iteration_path: line(text(&mut fields, "System.IterationPath")),
             assigned_to: fields.take("System.AssignedTo").and_then(identity),
             tags: text(&mut fields, "System.Tags").map(|t| tags(&t)).unwrap_or_default(),
-            parent: number(&fields, "System.Parent").map(ItemId),
+            parent,
+            links: links(&fields, parent),
             url: self.page_for_people(project.as_deref(), id),
             texts: self.texts(&mut fields, &formats),
             comments: Vec::new(),
@@ -138,6 +143,18 @@ fn number(fields: &Fields, name: &str) -> Option<i64> {
         FieldValue::Float(number) => Some(*number as i64),
         FieldValue::Text(text) => text.trim().parse().ok(),
         _ => None,
+    }
+}
+
+/// Links are counted, not followed: where they lead is told only together with every field of the
+/// item, in a second answer.
+fn links(fields: &Fields, parent: Option<ItemId>) -> Links {
+    let count = |name| number(fields, name).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    Links {
+        items: count(LINKED_ITEMS).saturating_sub(u64::from(parent.is_some())),
+        development: count(LINKED_DEVELOPMENT),
+        pages: count(LINKED_PAGES),
+        files: count(ATTACHED_FILES),
     }
 }
 
@@ -286,6 +303,18 @@ mod tests {
             "{}",
             item.url
         );
+    }
+
+    #[test]
+    fn links_are_counted_and_the_parent_is_none_of_them() {
+        let fields = json!({
+            "System.Parent": 12, LINKED_ITEMS: 3, LINKED_DEVELOPMENT: 1, LINKED_PAGES: 0,
+            ATTACHED_FILES: -1,
+        });
+        let links = decode(json!({ "id": 1, "fields": fields })).item.links;
+        assert_eq!(links, Links { items: 2, development: 1, pages: 0, files: 0 });
+        let orphan = decode(json!({ "id": 1, "fields": { "System.Parent": 12 } })).item.links;
+        assert_eq!(orphan, Links::default());
     }
 
     /// Any JSON, two levels deep.

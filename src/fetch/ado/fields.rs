@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Fields read of every item, beside the configured long texts.
-pub const BASIC: [&str; 14] = [
+pub const BASIC: [&str; 18] = [
     "System.Id",
     "System.Title",
     "System.WorkItemType",
@@ -24,7 +24,23 @@ pub const BASIC: [&str; 14] = [
     "System.Parent",
     "Microsoft.VSTS.Common.Priority",
     "Microsoft.VSTS.Common.Severity",
+    LINKED_ITEMS,
+    LINKED_DEVELOPMENT,
+    LINKED_PAGES,
+    ATTACHED_FILES,
 ];
+
+/// Links to other items, the parent among them.
+pub const LINKED_ITEMS: &str = "System.RelatedLinkCount";
+
+/// Links to commits, pull requests, builds and their like.
+pub const LINKED_DEVELOPMENT: &str = "System.ExternalLinkCount";
+
+/// Links to pages on the web.
+pub const LINKED_PAGES: &str = "System.HyperLinkCount";
+
+/// Attached files.
+pub const ATTACHED_FILES: &str = "System.AttachedFileCount";
 
 /// How many comments an item has; asked for when comments are read.
 pub const COMMENT_COUNT: &str = "System.CommentCount";

@@ -16,8 +16,10 @@
 //! events on probation, so polling has to exist anyway); NTLM and Kerberos (the HTTP client does
 //! not speak them; Server accepts personal access tokens); attachments and images (texts keep
 //! their links, the agent gets no tracker credential); TFS 2018 and older (no batch resource);
-//! hashing of links (a link moves neither revision nor date, and triage does not read links; the
-//! parent is read); checking the names of states (a misspelt one finds nothing, and the probe
+//! where links lead (`relations` and a choice of fields exclude each other, so it would cost a
+//! second answer with every field of every item; the parent and the number of links by kind are
+//! read) and hashing them (a link moves neither revision nor date, and says nothing new about the
+//! item itself); checking the names of states (a misspelt one finds nothing, and the probe
 //! tells how many items were found); the recycle bin (what is gone is told as vanished); comments
 //! by their own resource when writing (a patch with a tested revision can be repeated, a comment
 //! cannot); `bypassRules` and `suppressNotifications` (they need rights nobody should give us).

@@ -14,6 +14,9 @@ pub const PROJECT: &str = "Parcel";
 /// Its id.
 pub const PROJECT_ID: &str = "6f1c2a52-0f1e-4a37-9a55-3b0d5f8f2c11";
 
+/// The link to an item's parent.
+const PARENT: &str = "System.LinkTypes.Hierarchy-Reverse";
+
 /// A person, shared by all items that name them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Person {
@@ -122,6 +125,21 @@ impl Item {
             None => self.revisions.last(),
             Some(at) => self.revisions.iter().rev().find(|revision| revision.changed <= at),
         }
+    }
+
+    /// Links of the kind that this field counts; none if it is another field.
+    pub fn link_count(&self, field: &str) -> Option<usize> {
+        let is_kind: fn(&str) -> bool = match field.to_ascii_lowercase().as_str() {
+            "system.relatedlinkcount" => |rel| rel.starts_with("System.LinkTypes."),
+            "system.externallinkcount" => |rel| rel == "ArtifactLink",
+            "system.hyperlinkcount" => |rel| rel == "Hyperlink",
+            "system.attachedfilecount" => |rel| rel == "AttachedFile",
+            _ => return None,
+        };
+        let kinds = self.links.iter().filter_map(|link| link["rel"].as_str());
+        // The parent is a link too, kept as a field.
+        let parent = is_kind(PARENT) && self.at(None)?.values.contains_key("System.Parent");
+        Some(kinds.filter(|rel| is_kind(rel)).count() + usize::from(parent))
     }
 }
 
@@ -313,6 +331,10 @@ fn known_fields() -> BTreeMap<String, &'static str> {
         ("System.Tags", "plainText"),
         ("System.Parent", "integer"),
         ("System.CommentCount", "integer"),
+        ("System.RelatedLinkCount", "integer"),
+        ("System.ExternalLinkCount", "integer"),
+        ("System.HyperLinkCount", "integer"),
+        ("System.AttachedFileCount", "integer"),
         ("System.History", "history"),
         ("System.Description", "html"),
         ("System.IsDeleted", "boolean"),

@@ -58,8 +58,17 @@ impl Serialize for ShownFields<'_> {
                 .fields
                 .is_none_or(|names| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
         };
-        let values = self.0.revision.values.iter().filter(|(name, _)| wanted(name));
-        serializer.collect_map(values.map(|(name, value)| (&**name, value)))
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.0.revision.values.iter().filter(|(name, _)| wanted(name)) {
+            map.serialize_entry(&**name, value)?;
+        }
+        // Counted when they are asked for by name.
+        for name in self.0.view.fields.into_iter().flatten() {
+            if let Some(count) = self.0.item.link_count(name) {
+                map.serialize_entry(name, &count)?;
+            }
+        }
+        map.end()
     }
 }
 

@@ -101,6 +101,7 @@ impl Simulator {
         let shared = Shared {
             board,
             faults: options.faults,
+            packed: 0,
             counts: BTreeMap::new(),
             log: Vec::new(),
             token: options.token,
@@ -219,6 +220,11 @@ impl Simulator {
     /// Requests so far, control requests not counted.
     pub fn requests(&self) -> u64 {
         self.server.lock().counts.values().sum()
+    }
+
+    /// Answers so far that went out packed, to clients that take them so.
+    pub fn packed(&self) -> u64 {
+        self.server.lock().packed
     }
 
     /// Requests of one kind so far: `wiql`, `batch`, `comments`, `patch`, `reporting`, …

@@ -73,11 +73,14 @@ fn apply(board: &mut Board, id: i64, plan: Plan) -> Option<i64> {
     for (text, format) in &plan.remarks {
         comment = board.remark(id, text, format).map(|remark| remark.id);
     }
+    // Links to other items move neither the revision nor the date; files and pages do.
+    let is_item_link =
+        |link: &Value| link["rel"].as_str().is_some_and(|rel| rel.starts_with("System.LinkTypes."));
+    let moves = !plan.links.iter().all(is_item_link);
     if let Some(item) = board.items.get_mut(&id) {
-        // Links move neither the revision nor the date.
         item.links.extend(plan.links);
     }
-    if !plan.change.is_empty() || !plan.formats.is_empty() {
+    if moves || !plan.change.is_empty() || !plan.formats.is_empty() {
         board.edit(id, plan.change);
         if !plan.formats.is_empty()
             && let Some(revision) = board.items.get_mut(&id).and_then(|i| i.revisions.last_mut())

@@ -1,10 +1,20 @@
 //! Answers in the service's own shapes.
 
+use std::io::Write as _;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::json;
+
+/// How hard to pack: what a web server of that kind does for answers made on the fly.
+const PACKING: Compression = Compression::new(4);
+
+/// Answers shorter than this are sent as they are.
+pub const SHORTEST_PACKED: usize = 256;
 
 /// An answer before it becomes HTTP.
 #[derive(Debug, Clone)]
@@ -63,6 +73,20 @@ impl Reply {
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Packed, as the service does it for who accepts that.
+    #[must_use]
+    pub fn packed(mut self) -> Self {
+        let mut encoder = GzEncoder::new(Vec::new(), PACKING);
+        // Writing into memory cannot fail; if it did, the answer would go out as it is.
+        if encoder.write_all(&self.body).is_ok()
+            && let Ok(packed) = encoder.finish()
+        {
+            self.body = packed;
+            self = self.with("content-encoding", "gzip");
+        }
         self
     }
 

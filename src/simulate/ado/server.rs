@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::board::{Board, PROJECT, PROJECT_ID};
 use super::connection::Switch;
 use super::fault::{ActiveFault, Fault};
-use super::reply::Reply;
+use super::reply::{Reply, SHORTEST_PACKED};
 use super::request::{Asked, secret};
 use super::{control, items, patch, queries};
 
@@ -26,6 +26,8 @@ pub struct Shared {
     pub board: Board,
     /// Faults, the first that fits is used.
     pub faults: Vec<ActiveFault>,
+    /// Answers that went out packed.
+    pub packed: u64,
     /// Requests by kind.
     pub counts: BTreeMap<String, u64>,
     /// Method and path of the latest requests.
@@ -50,6 +52,11 @@ impl Server {
     /// The data, whatever happened to an earlier holder.
     pub fn lock(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pack(&self, reply: Reply) -> Reply {
+        self.lock().packed += 1;
+        reply.packed()
     }
 }
 
@@ -93,6 +100,8 @@ pub async fn handle(
         }
         None => server.lock().answer(&asked, &parts.headers),
     };
+    let packs = reply.body.len() >= SHORTEST_PACKED && accepts_gzip(&parts.headers);
+    let reply = if packs { server.pack(reply) } else { reply };
     let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
     let mut response = reply.into_response(session.as_ref());
     if let Some(whole) = cut {
@@ -245,6 +254,17 @@ impl Shared {
         }
         Reply::json(&json!({ "count": value.len(), "value": value }))
     }
+}
+
+/// Does the caller take a packed answer?
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get("accept-encoding").and_then(|value| value.to_str().ok());
+    accepted.is_some_and(|list| {
+        list.split(',').any(|entry| {
+            let (name, weight) = entry.split_once(';').unwrap_or((entry, ""));
+            name.trim().eq_ignore_ascii_case("gzip") && !weight.trim().ends_with("q=0")
+        })
+    })
 }
 
 fn route_item(board: &mut Board, asked: &Asked, rest: &str, base_url: &str) -> Reply {
