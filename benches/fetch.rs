@@ -2,8 +2,9 @@
 //! pages.
 //!
 //! `cargo bench --bench fetch [-- ITEMS…]`. Simulator, client and loop are processes of their own,
-//! so that the peak memory of each is its own. Of several rounds the fastest counts, since other
-//! work on the machine can only make one slower.
+//! so that the peak memory of each is its own. Both ask for the same batches and both take packed
+//! answers, as the service gives them; the last line is for a server that packs nothing. Of several
+//! rounds the fastest counts, since other work on the machine can only make one slower.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +33,10 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let runtime = || tokio::runtime::Runtime::new().unwrap();
     match arguments.first().map(String::as_str) {
-        Some("serve") => runtime().block_on(serve(arguments[1].parse().unwrap())),
+        Some("serve") => {
+            let packs = arguments[2] == "packed";
+            runtime().block_on(serve(arguments[1].parse().unwrap(), packs));
+        }
         Some("bare") => runtime().block_on(bare(arguments[1].clone())),
         Some("client") => runtime().block_on(client(arguments[1].clone())),
         _ => compare(&arguments),
@@ -40,8 +44,8 @@ fn main() {
 }
 
 /// Serves so many items until it is killed; the first line of output is the address.
-async fn serve(items: usize) {
-    let options = SimulatorOptions { items, ..SimulatorOptions::default() };
+async fn serve(items: usize, packs: bool) {
+    let options = SimulatorOptions { items, packs, ..SimulatorOptions::default() };
     let simulator = Simulator::start(options).await.unwrap();
     println!("{}", simulator.base_url());
     std::future::pending::<()>().await;
@@ -147,6 +151,10 @@ fn heartbeat_fields(config: &config::Source) -> Vec<String> {
         "System.Parent",
         "Microsoft.VSTS.Common.Priority",
         "Microsoft.VSTS.Common.Severity",
+        "System.RelatedLinkCount",
+        "System.ExternalLinkCount",
+        "System.HyperLinkCount",
+        "System.AttachedFileCount",
     ];
     basic.iter().map(|&name| name.to_owned()).chain(config.text_fields.iter().cloned()).collect()
 }
@@ -176,9 +184,9 @@ fn processor_seconds() -> f64 {
 struct Server(Child, String);
 
 impl Server {
-    fn start(items: usize) -> Self {
+    fn start(items: usize, packing: &str) -> Self {
         let mut child =
-            this(&["serve", &items.to_string()]).stdout(Stdio::piped()).spawn().unwrap();
+            this(&["serve", &items.to_string(), packing]).stdout(Stdio::piped()).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
         Self(child, address.trim().to_owned())
@@ -198,39 +206,67 @@ fn this(arguments: &[&str]) -> Command {
     command
 }
 
-/// The fastest of several rounds.
-fn best(kind: &str, server: &Server) -> Value {
-    let rounds = (0..ROUNDS).map(|_| {
+/// The fastest of several rounds of the loop and of the client, in turns.
+fn best(server: &Server) -> (Value, Value) {
+    let round = |kind: &str| {
         let output = this(&[kind, &server.1]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
-    });
-    rounds.min_by(|a, b| a["s"].as_f64().partial_cmp(&b["s"].as_f64()).unwrap()).unwrap()
+    };
+    let (bare, client): (Vec<_>, Vec<_>) =
+        (0..ROUNDS).map(|_| (round("bare"), round("client"))).unzip();
+    let fastest = |rounds: Vec<Value>| {
+        let by_time = |a: &Value, b: &Value| seconds(a).partial_cmp(&seconds(b)).unwrap();
+        rounds.into_iter().min_by(by_time).unwrap()
+    };
+    (fastest(bare), fastest(client))
+}
+
+fn seconds(report: &Value) -> f64 {
+    report["s"].as_f64().unwrap()
 }
 
 fn compare(arguments: &[String]) {
     let sizes: Vec<usize> = arguments.iter().filter_map(|size| size.parse().ok()).collect();
     let sizes = if sizes.is_empty() { vec![1_000, 5_000, 20_000, 50_000] } else { sizes };
     println!(
-        "  items   bare s  client s  ratio   bare cpu s  client cpu s   bare MiB  client MiB  \
-         requests"
+        "  items answers   bare s  client s  ratio  µs/item   bare cpu s  client cpu s   bare MiB  \
+         client MiB  requests"
     );
-    for size in sizes {
-        let server = Server::start(size);
-        let (bare, client) = (best("bare", &server), best("client", &server));
-        assert_eq!(bare["items"], size, "the loop reads everything");
-        assert_eq!(client["items"], size, "and so does the client");
-        let number = |value: &Value, key: &str| value[key].as_f64().unwrap();
-        let (bare_s, client_s) = (number(&bare, "s"), number(&client, "s"));
-        println!(
-            "{size:>7} {bare_s:>8.3} {client_s:>9.3} {:>6.2} {:>12.2} {:>13.2} {:>10.1} {:>11.1} \
-             {:>9}",
-            client_s / bare_s,
-            number(&bare, "cpu"),
-            number(&client, "cpu"),
-            number(&bare, "mib"),
-            number(&client, "mib"),
-            client["requests"],
-        );
-    }
+    let times: Vec<(usize, f64)> = sizes.iter().map(|&size| (size, line(size, "packed"))).collect();
+    line(20_000, "plain");
+    println!("time grows with the number of items to the power of {:.2}", exponent(&times));
+}
+
+/// Measures one size and prints its line; the client's time.
+fn line(size: usize, packing: &str) -> f64 {
+    let server = Server::start(size, packing);
+    let (bare, client) = best(&server);
+    assert_eq!(bare["items"], size, "the loop reads everything");
+    assert_eq!(client["items"], size, "and so does the client");
+    let number = |value: &Value, key: &str| value[key].as_f64().unwrap();
+    let (bare_s, client_s) = (seconds(&bare), seconds(&client));
+    println!(
+        "{size:>7} {packing:>7} {bare_s:>8.3} {client_s:>9.3} {:>6.2} {:>8.1} {:>12.2} {:>13.2} \
+         {:>10.1} {:>11.1} {:>9}",
+        client_s / bare_s,
+        client_s * 1e6 / size as f64,
+        number(&bare, "cpu"),
+        number(&client, "cpu"),
+        number(&bare, "mib"),
+        number(&client, "mib"),
+        client["requests"],
+    );
+    client_s
+}
+
+/// The slope of a straight line through the logarithms: 1 is growth in proportion.
+fn exponent(times: &[(usize, f64)]) -> f64 {
+    let points: Vec<(f64, f64)> =
+        times.iter().map(|&(items, time)| ((items as f64).ln(), time.ln())).collect();
+    let count = points.len() as f64;
+    let (mean_x, mean_y) =
+        points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
+    let spread: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum::<f64>() / spread
 }

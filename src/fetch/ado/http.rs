@@ -95,8 +95,14 @@ pub(super) struct Transport {
     turn: Mutex<()>,
     requests: AtomicU64,
     agreed: RwLock<BTreeMap<String, String>>,
-    /// `ActivityId` of the last answer, for messages about what it held.
-    last_activity: RwLock<Option<String>>,
+}
+
+/// The JSON of an answer, not yet read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    body: Vec<u8>,
+    /// For messages about what it holds.
+    activity: Option<String>,
 }
 
 impl Transport {
@@ -124,7 +130,6 @@ impl Transport {
             turn: Mutex::new(()),
             requests: AtomicU64::new(0),
             agreed: RwLock::default(),
-            last_activity: RwLock::default(),
         })
     }
 
@@ -163,8 +168,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Sends `call`, again if that is safe and may help, and returns the JSON of the answer.
-    pub async fn send(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    /// Sends `call`, again if that is safe and may help, and returns the answer.
+    pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         let result = self.send_patiently(call).await;
         match result {
             Err(failure)
@@ -179,14 +184,14 @@ impl Transport {
         }
     }
 
-    async fn send_patiently(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn send_patiently(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         let policy = if call.repeat == Repeat::Never { RetryPolicy::ONCE } else { self.retry };
         let attempt = || self.send_with_fresh_credential(call);
         attempt.retry(policy.delays()).sleep(tokio::time::sleep).when(worth_another_try).await
     }
 
     /// A refused credential is renewed once.
-    async fn send_with_fresh_credential(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn send_with_fresh_credential(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         match self.send_once(call).await {
             Err(failure) if failure.class == FailureClass::Auth => {
                 match self.credential.refresh().await {
@@ -198,7 +203,7 @@ impl Transport {
         }
     }
 
-    async fn send_once(&self, call: &Call<'_>) -> Result<Vec<u8>, Failure> {
+    async fn send_once(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         let _turn = self.turn.lock().await;
         self.wait_until_allowed().await?;
         let secret = self.credential.current().await.map_err(from_error)?;
@@ -222,14 +227,10 @@ impl Transport {
         if facts.status == 429 && facts.retry_after.is_none() {
             facts.retry_after = Some(UNSTATED_RETRY_AFTER);
         }
-        self.last_activity
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone_from(&facts.activity_id);
         self.note(&facts).await?;
         let body = self.read_body(&mut response, is_success(&facts)).await?;
         if is_success(&facts) {
-            return Ok(body);
+            return Ok(Answer { body, activity: facts.activity_id });
         }
         let origin = self.credential.origin();
         let asked = Asked { what: &call.what, base_url: &self.base_url, credential: &origin };
@@ -320,8 +321,8 @@ impl Transport {
     pub async fn negotiate(&self) -> Result<(), Failure> {
         let what = "its list of resources";
         let call = Call { method: Method::OPTIONS, ..Call::get(vec!["_apis", "wit"], "", what) };
-        let body = self.send_patiently(&call).await?;
-        let list: wire::Listing<wire::Location> = self.decode(&body, what)?;
+        let answer = self.send_patiently(&call).await?;
+        let list: wire::Listing<wire::Location> = self.decode(&answer, what)?;
         let locations: Vec<_> = list.value.into_iter().flatten().collect();
         let agreed = super::version::negotiate(&self.api_version, &locations);
         let keep = agreed.clone();
@@ -333,12 +334,12 @@ impl Transport {
     /// Reads the JSON of an answer; what does not have the expected shape is a failure of its own.
     pub fn decode<T: serde::de::DeserializeOwned>(
         &self,
-        body: &[u8],
+        answer: &Answer,
         what: &str,
     ) -> Result<T, Failure> {
+        let Answer { body, activity } = answer;
         wire::from_json(body).map_err(|error| {
             let start = String::from_utf8_lossy(&body[..body.len().min(120)]);
-            let activity = self.last_activity.read().unwrap_or_else(PoisonError::into_inner);
             let message = format!(
                 "{} answered with JSON that is not {what}: {error}; it begins {:?}. Is \
                  source.base_url the tracker itself? (ActivityId {})",

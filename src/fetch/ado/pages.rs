@@ -1,4 +1,6 @@
-//! The pages of one answer: a reader that works one page ahead of who consumes it.
+//! The pages of one answer, as a line of stations that all work at once: the tracker answers for
+//! one page while the one before it is decoded and the one before that is consumed. One request is
+//! on its way at a time, and memory is bounded by the stations, whatever the number of items.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Inner;
 use super::failure::Failure;
-use super::read::LARGEST_BATCH;
+use super::read::{Fetched, LARGEST_BATCH};
 use super::reporting::StreamReader;
 use super::wiql::{MOST_ROWS, Window};
 use crate::config::SourceMode;
@@ -71,8 +73,8 @@ impl AdoPages {
         Self { inner, requests_before, request, reader: None, cursor: None, token: None }
     }
 
-    /// Starts the reader with the first page asked for. It fetches a page only when the one
-    /// before it was taken, so that two pages at most are in memory.
+    /// Starts the reader with the first page asked for. It goes on only when its last page was
+    /// taken, so that at most four are in memory: one at each station and one between two.
     async fn start(&mut self, request: FetchRequest) -> Result<(), FetchError> {
         let (sender, receiver) = mpsc::channel(1);
         let inner = Arc::clone(&self.inner);
@@ -143,6 +145,8 @@ struct QueryReader {
     /// Newest change in a window whose rows are not in order.
     pending: Option<Timestamp>,
     delivered: HashSet<ItemId>,
+    /// The batch after the one that is being decoded.
+    coming: Option<Coming>,
     cursor: Option<Timestamp>,
     /// Rows asked for at once.
     rows_at_once: usize,
@@ -167,6 +171,7 @@ impl QueryReader {
             ordered: true,
             pending: None,
             delivered: HashSet::new(),
+            coming: None,
             cursor: None,
             rows_at_once: MOST_ROWS,
             unfinished: None,
@@ -182,16 +187,11 @@ impl QueryReader {
             self.ask_first().await?;
         }
         loop {
-            if !self.also.is_empty() {
-                let ids = self.take_ids(Part::Also);
-                if !ids.is_empty() {
-                    return self.read(&ids, Part::Also).await.map(Some);
-                }
-            } else if !self.rows.is_empty() {
-                let ids = self.take_ids(Part::Rows);
-                if !ids.is_empty() {
-                    return self.read(&ids, Part::Rows).await.map(Some);
-                }
+            if let Some(coming) = self.coming.take().or_else(|| self.send_for_more()) {
+                let fetched = coming.fetched.await.map_err(interrupted)??;
+                // The tracker works on the next batch while this one is decoded.
+                self.coming = self.send_for_more();
+                return self.decode(fetched, coming.part).await.map(Some);
             } else if let Some(window) = self.unfinished.take() {
                 let rest = self.rest_of(window);
                 self.windows.push_front(rest);
@@ -280,6 +280,15 @@ impl QueryReader {
         Ok(())
     }
 
+    /// Sends the request for the next page, if ids are left to be read.
+    fn send_for_more(&mut self) -> Option<Coming> {
+        let ids = |part| Some((part, self.take_ids(part))).filter(|(_, ids)| !ids.is_empty());
+        let (part, ids) = [Part::Also, Part::Rows].into_iter().find_map(ids)?;
+        let inner = Arc::clone(&self.inner);
+        let fetched = tokio::spawn(async move { inner.fetch_items(&ids).await });
+        Some(Coming { part, fetched: AbortOnDropHandle::new(fetched) })
+    }
+
     /// The ids of the next page: each id is delivered once in a run.
     fn take_ids(&mut self, part: Part) -> Vec<ItemId> {
         let size = self.inner.page_size();
@@ -295,9 +304,9 @@ impl QueryReader {
         ids
     }
 
-    async fn read(&mut self, ids: &[ItemId], part: Part) -> Result<Page, Failure> {
+    async fn decode(&mut self, fetched: Vec<Fetched>, part: Part) -> Result<Page, Failure> {
         let unknown_change = self.as_of.unwrap_or(self.since);
-        let batch = self.inner.read_items(ids, unknown_change).await?;
+        let batch = self.inner.decode_items(fetched, unknown_change).await?;
         if part == Part::Rows {
             self.advance(batch.items.iter().map(|item| item.changed_at));
         }
@@ -312,7 +321,7 @@ impl QueryReader {
         let newest = changes.filter(known).max();
         if self.as_of.is_none() || !self.ordered {
             self.pending = self.pending.max(newest);
-            let complete = self.rows.is_empty() && self.unfinished.is_none();
+            let complete = self.coming.is_none() && self.unfinished.is_none();
             let complete = complete && (self.as_of.is_some() || self.windows.is_empty());
             if complete {
                 self.cursor = self.cursor.max(self.pending.take());
@@ -321,6 +330,16 @@ impl QueryReader {
             self.cursor = self.cursor.max(newest);
         }
     }
+}
+
+/// A page whose request is on its way.
+struct Coming {
+    part: Part,
+    fetched: AbortOnDropHandle<Result<Vec<Fetched>, Failure>>,
+}
+
+fn interrupted(error: tokio::task::JoinError) -> Failure {
+    Failure::new(FailureClass::Transient, format!("reading was interrupted: {error}"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -59,7 +59,7 @@ impl Inner {
     }
 
     async fn json(&self, call: &Call<'_>, what: &str) -> Result<Value, Failure> {
-        let body = self.transport.send(call).await?;
-        self.transport.decode(&body, what)
+        let answer = self.transport.send(call).await?;
+        self.transport.decode(&answer, what)
     }
 }

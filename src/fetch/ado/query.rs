@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::decode::parse_instant;
 use super::failure::Failure;
+use super::http::Answer;
 use super::wiql::{LONGEST_QUERY, Window, query};
 use super::wire::{QueryResult, SavedQuery};
 use super::{Call, Inner, Repeat};
@@ -71,12 +72,12 @@ impl Inner {
         call.query.push(("timePrecision", "true".to_owned()));
         call.query.extend(top.map(|top| ("$top", top.to_string())));
         call.repeat = repeat;
-        let body = self.transport.send(&call).await?;
-        self.read_rows(&body)
+        let answer = self.transport.send(&call).await?;
+        self.read_rows(&answer)
     }
 
-    fn read_rows(&self, body: &[u8]) -> Result<Rows, Failure> {
-        let result: QueryResult = self.transport.decode(body, "the rows of a query")?;
+    fn read_rows(&self, answer: &Answer) -> Result<Rows, Failure> {
+        let result: QueryResult = self.transport.decode(answer, "the rows of a query")?;
         if result.work_items.is_none() && result.work_item_relations.is_none() {
             let message = format!("{} answered a query without rows", self.transport.base_url());
             return Err(Failure::new(FailureClass::Transient, message));
@@ -89,8 +90,8 @@ impl Inner {
     pub async fn saved_rows(&self) -> Result<Rows, Failure> {
         let id = self.saved_query_id().await?;
         let call = Call::get(self.scoped(&["_apis", "wit", "wiql", &id]), "wiql", WHAT);
-        let body = self.transport.send(&call).await?;
-        self.read_rows(&body)
+        let answer = self.transport.send(&call).await?;
+        self.read_rows(&answer)
     }
 
     async fn saved_query_id(&self) -> Result<String, Failure> {
@@ -100,8 +101,8 @@ impl Inner {
         }
         let path = self.saved_query_path();
         let what = "the saved query (source.saved_query)";
-        let body = self.transport.send(&Call::get(path, "queries", what)).await?;
-        let saved: SavedQuery = self.transport.decode(&body, what)?;
+        let answer = self.transport.send(&Call::get(path, "queries", what)).await?;
+        let saved: SavedQuery = self.transport.decode(&answer, what)?;
         if saved.is_folder {
             let message = format!("source.saved_query {name:?} is a folder, not a query");
             return Err(Failure::new(FailureClass::Config, message));

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::decode::{self, Decoded, Decoder};
 use super::failure::{BODY_TOO_LONG, Failure};
 use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
+use super::http::Answer;
 use super::write_back::Glance;
 use super::{Call, Inner, wire};
 use crate::config;
@@ -17,6 +18,9 @@ use crate::model::{ItemId, WorkItem};
 
 /// The tracker takes no more ids in one request.
 pub(super) const LARGEST_BATCH: usize = 200;
+
+/// What is asked for, in messages.
+const ITEMS: &str = "work items";
 
 /// A field that the collection does not have.
 const UNKNOWN_FIELD: &str = "TF51535";
@@ -90,6 +94,13 @@ impl Fields {
     }
 }
 
+/// An answer to a request for items that is still to be decoded.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    ids: Vec<ItemId>,
+    answer: Answer,
+}
+
 /// What came of asking for some ids.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -106,15 +117,21 @@ impl Inner {
         ids: &[ItemId],
         unknown_change: Timestamp,
     ) -> Result<Batch, Failure> {
+        let fetched = self.fetch_items(ids).await?;
+        self.decode_items(fetched, unknown_change).await
+    }
+
+    /// Asks for items in full; what came is still to be decoded.
+    pub async fn fetch_items(&self, ids: &[ItemId]) -> Result<Vec<Fetched>, Failure> {
         if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
             self.know_fields().await?;
         }
-        let mut batch = Batch::default();
+        let mut fetched = Vec::with_capacity(1);
         let mut todo = vec![ids];
         // A stack, smaller parts first, so that the order of the ids is kept.
         while let Some(part) = todo.pop() {
-            match self.read_part(part).await {
-                Ok(items) => self.take(part, items, unknown_change, &mut batch).await?,
+            match self.send_for(part, &self.fields.names()).await {
+                Ok(answer) => fetched.push(Fetched { ids: part.to_vec(), answer }),
                 Err(failure) if failure.is(BODY_TOO_LONG) && part.len() > 1 => {
                     let (first, second) = part.split_at(part.len() / 2);
                     todo.extend([second, first]);
@@ -126,6 +143,31 @@ impl Inner {
                 Err(failure) => return Err(failure),
             }
         }
+        Ok(fetched)
+    }
+
+    /// Decodes what was fetched, each item once and only what was asked for.
+    pub async fn decode_items(
+        &self,
+        fetched: Vec<Fetched>,
+        unknown_change: Timestamp,
+    ) -> Result<Batch, Failure> {
+        let decoder = self.fields.decoder();
+        let mut batch = Batch::default();
+        for Fetched { ids, answer } in fetched {
+            let items = self.items_of(&answer)?;
+            let mut by_id: HashMap<i64, Decoded> = HashMap::with_capacity(items.len());
+            for wire in items {
+                let decoded = decoder.item(wire, unknown_change);
+                by_id.entry(decoded.item.id.0).or_insert(decoded);
+            }
+            for id in ids {
+                match by_id.remove(&id.0) {
+                    Some(decoded) => batch.items.push(self.with_comments(decoded).await?),
+                    None => batch.vanished.push(id),
+                }
+            }
+        }
         Ok(batch)
     }
 
@@ -133,19 +175,15 @@ impl Inner {
         let learn = || async {
             let what = "the list of fields";
             let call = Call::get(vec!["_apis", "wit", "fields"], "fields", what);
-            let body = self.transport.send(&call).await?;
-            let list: wire::Listing<wire::Field> = self.transport.decode(&body, what)?;
+            let answer = self.transport.send(&call).await?;
+            let list: wire::Listing<wire::Field> = self.transport.decode(&answer, what)?;
             self.fields.narrow(&list.value.into_iter().flatten().collect::<Vec<_>>());
             Ok(())
         };
         self.fields.known.get_or_try_init(learn).await.map(|_| ())
     }
 
-    async fn read_part(&self, ids: &[ItemId]) -> Result<Vec<wire::Item>, Failure> {
-        self.read_fields(ids, &self.fields.names()).await
-    }
-
-    /// Reads some fields of items, by id and without a project: an item that moved keeps its id.
+    /// Reads some fields of items.
     pub async fn read_fields(
         &self,
         ids: &[ItemId],
@@ -154,11 +192,19 @@ impl Inner {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let what = "work items";
+        let answer = self.send_for(ids, names).await?;
+        self.items_of(&answer)
+    }
+
+    /// Asks for items by id and without a project: an item that moved keeps its id.
+    async fn send_for(&self, ids: &[ItemId], names: &[String]) -> Result<Answer, Failure> {
         let body = json!({ "ids": ids, "fields": names, "errorPolicy": "omit" });
         let path = vec!["_apis", "wit", "workitemsbatch"];
-        let body = self.transport.send(&Call::post(path, "workItemsBatch", what, &body)).await?;
-        let list: wire::Listing<wire::Item> = self.transport.decode(&body, what)?;
+        self.transport.send(&Call::post(path, "workItemsBatch", ITEMS, &body)).await
+    }
+
+    fn items_of(&self, answer: &Answer) -> Result<Vec<wire::Item>, Failure> {
+        let list: wire::Listing<wire::Item> = self.transport.decode(answer, ITEMS)?;
         Ok(list.value.into_iter().flatten().collect())
     }
 
@@ -195,30 +241,6 @@ impl Inner {
         Ok(changes.collect())
     }
 
-    /// Decodes an answer, each item once and only what was asked for.
-    async fn take(
-        &self,
-        asked: &[ItemId],
-        items: Vec<wire::Item>,
-        unknown_change: Timestamp,
-        batch: &mut Batch,
-    ) -> Result<(), Failure> {
-        let decoder = self.fields.decoder();
-        let mut by_id: HashMap<i64, Decoded> = HashMap::with_capacity(items.len());
-        for wire in items {
-            let decoded = decoder.item(wire, unknown_change);
-            let entry = by_id.entry(decoded.item.id.0);
-            entry.or_insert(decoded);
-        }
-        for id in asked {
-            match by_id.remove(&id.0) {
-                Some(decoded) => batch.items.push(self.with_comments(decoded).await?),
-                None => batch.vanished.push(*id),
-            }
-        }
-        Ok(())
-    }
-
     /// Adds the newest comments, if they are wanted, exist, and the tracker is not short of units.
     async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
         let Decoded { mut item, project, comment_count } = decoded;
@@ -248,8 +270,8 @@ impl Inner {
         let what = format!("the comments of item {id}");
         let mut call = Call::get(path, "comments", what.as_str());
         call.query = vec![("$top", wanted.to_string()), ("order", "desc".to_owned())];
-        let body = self.transport.send(&call).await?;
-        let list: wire::Comments = self.transport.decode(&body, &what)?;
+        let answer = self.transport.send(&call).await?;
+        let list: wire::Comments = self.transport.decode(&answer, &what)?;
         let mut comments: Vec<_> = list.comments.into_iter().filter_map(decode::comment).collect();
         comments.sort_by_key(|comment| comment.at);
         Ok(comments)

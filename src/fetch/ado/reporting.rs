@@ -185,8 +185,8 @@ impl Inner {
             Some(token) => ("continuationToken", token.to_owned()),
             None => ("startDateTime", since.to_string()),
         });
-        let body = self.transport.send(&call).await?;
-        self.transport.decode(&body, what)
+        let answer = self.transport.send(&call).await?;
+        self.transport.decode(&answer, what)
     }
 
     /// Those of `ids` that meet the configured condition, in the order given.

@@ -142,8 +142,8 @@ impl Inner {
         if mode == Mode::ValidateOnly {
             call.query.push(("validateOnly", "true".to_owned()));
         }
-        let body = self.transport.send(&call).await?;
-        let item: wire::Item = self.transport.decode(&body, "the item that was written")?;
+        let answer = self.transport.send(&call).await?;
+        let item: wire::Item = self.transport.decode(&answer, "the item that was written")?;
         Ok(item.rev.unwrap_or(write.rev + 1))
     }
 

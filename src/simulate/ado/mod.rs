@@ -60,6 +60,8 @@ pub struct SimulatorOptions {
     pub max_version: (u32, u32),
     /// Rows a query may return.
     pub row_limit: usize,
+    /// Pack answers for who accepts that, as the service does; a server may be set up not to.
+    pub packs: bool,
     /// The server's time.
     pub clock: Clock,
 }
@@ -75,6 +77,7 @@ impl Default for SimulatorOptions {
             collection: "contoso".to_owned(),
             max_version: (7, 2),
             row_limit: 20_000,
+            packs: true,
             clock: Clock::system(),
         }
     }
@@ -107,6 +110,7 @@ impl Simulator {
             token: options.token,
             max_version: options.max_version,
             row_limit: options.row_limit,
+            packs: options.packs,
             collection,
             base_url: base_url.trim_end_matches('/').to_owned(),
         };

@@ -26,6 +26,8 @@ pub struct Shared {
     pub board: Board,
     /// Faults, the first that fits is used.
     pub faults: Vec<ActiveFault>,
+    /// Are answers packed for who accepts that?
+    pub packs: bool,
     /// Answers that went out packed.
     pub packed: u64,
     /// Requests by kind.
@@ -54,8 +56,15 @@ impl Server {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Packs an answer that is worth it.
     fn pack(&self, reply: Reply) -> Reply {
-        self.lock().packed += 1;
+        {
+            let mut shared = self.lock();
+            if !shared.packs || reply.body.len() < SHORTEST_PACKED {
+                return reply;
+            }
+            shared.packed += 1;
+        }
         reply.packed()
     }
 }
@@ -100,8 +109,7 @@ pub async fn handle(
         }
         None => server.lock().answer(&asked, &parts.headers),
     };
-    let packs = reply.body.len() >= SHORTEST_PACKED && accepts_gzip(&parts.headers);
-    let reply = if packs { server.pack(reply) } else { reply };
+    let reply = if accepts_gzip(&parts.headers) { server.pack(reply) } else { reply };
     let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
     let mut response = reply.into_response(session.as_ref());
     if let Some(whole) = cut {
