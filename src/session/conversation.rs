@@ -11,6 +11,17 @@ pub const MAX_OUTPUT: u64 = 64 << 20;
 /// Lines in all beyond which a session is ended; with every token as a line a long one has 100,000.
 pub const MAX_LINES: u64 = 500_000;
 
+/// Tool calls that are remembered as open; a session beyond that is far over every limit anyway.
+pub const MAX_OPEN_TOOLS: usize = 256;
+/// What a conversation may need beside its longest line.
+const MEMORY_BESIDE_LINES: usize = 16 << 20;
+
+/// The most memory that reading an agent's output takes, whatever it writes: the line as it grows,
+/// its strings without their escapes, and what is kept of it.
+pub const fn memory_bound(max_line: usize) -> usize {
+    6 * max_line + MEMORY_BESIDE_LINES
+}
+
 /// What the supervisor should know about some bytes of output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
@@ -168,7 +179,9 @@ impl Conversation {
             AgentEvent::Content => progress(self, "content"),
             AgentEvent::ToolStarted { id, name } => {
                 progress(self, "tool_use");
-                self.open_tools.push((id, name));
+                if self.open_tools.len() < MAX_OPEN_TOOLS {
+                    self.open_tools.push((id, name));
+                }
             }
             AgentEvent::ToolFinished { id } => {
                 progress(self, "tool_result");

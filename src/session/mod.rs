@@ -15,7 +15,7 @@ pub mod agent;
 mod beat;
 pub mod children;
 pub mod containment;
-mod conversation;
+pub mod conversation;
 pub mod environment;
 pub mod keeper;
 mod live;

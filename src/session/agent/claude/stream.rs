@@ -2,7 +2,7 @@
 //!
 //! One JSON object per line, in no fixed key order, with types that come and go between versions:
 //! what is not known is counted and taken as a sign of life, nothing more. All that is kept is
-//! bounded, whatever the agent writes.
+//! bounded, whatever the agent writes; `sparse` reads the JSON for that.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::super::{AgentEvent, AgentResult, Decoder, StreamNotes};
+use super::sparse;
 use crate::model::{Usage, Usd};
-
-/// Tool calls tracked at once; a session beyond that is far over every limit anyway.
-const MAX_OPEN_TOOLS: usize = 256;
+use crate::session::conversation::MAX_OPEN_TOOLS;
 
 /// Longest name kept of anything the stream names.
 const MAX_NAME: usize = 120;
@@ -53,9 +52,9 @@ impl Decoder for ClaudeDecoder {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Vec::new();
         }
-        match serde_json::from_slice::<Value>(line) {
-            Ok(Value::Object(object)) => self.object(object),
-            _ => vec![AgentEvent::NotJson],
+        match sparse::object(line) {
+            Some(object) => self.object(object),
+            None => vec![AgentEvent::NotJson],
         }
     }
 

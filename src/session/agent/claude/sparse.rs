@@ -1,0 +1,246 @@
+//! One line of JSON, of which only that is kept which means something.
+//!
+//! JSON that is small on the wire can be large in memory: an object with one short key takes
+//! ninety times its length. So the decoder never builds the whole of a line. Keys that nobody asks
+//! for are read over, and what is kept has a bound that does not depend on the line.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// The bound, in bytes of memory: an answer about two hundred items takes a tenth of it.
+const MAX_KEPT: usize = 4 << 20;
+
+/// Longest string kept outside the answer.
+const MAX_TEXT: usize = 4096;
+
+/// About what an object takes, however small it is.
+const OBJECT_BYTES: usize = 640;
+
+/// About what a place in a list or an object takes, as those grow by doubling.
+const PLACE_BYTES: usize = 112;
+
+/// The agent's answer: kept whole or not at all.
+const ANSWER: &str = "structured_output";
+
+/// Every key that the decoder asks for, at any depth.
+const KEYS: &[&str] = &[
+    "api_error_status",
+    "api_error_type",
+    "attempt",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "claude_code_version",
+    "content",
+    "error",
+    "error_status",
+    "errors",
+    "event",
+    "fallback_model",
+    "id",
+    "input_tokens",
+    "is_error",
+    "message",
+    "model",
+    "name",
+    "output_tokens",
+    "rate_limit_info",
+    "resetsAt",
+    "result",
+    "retry_delay_ms",
+    "status",
+    ANSWER,
+    "subtype",
+    "terminal_reason",
+    "tool_use_id",
+    "total_cost_usd",
+    "type",
+    "usage",
+];
+
+/// What the line says, or nothing if it is not a JSON object.
+pub fn object(line: &[u8]) -> Option<Map<String, Value>> {
+    let room = Cell::new(MAX_KEPT);
+    let mut deserializer = serde_json::Deserializer::from_slice(line);
+    let kept = Kept { room: &room, all: false }.deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()?;
+    let Value::Object(mut object) = kept else { return None };
+    if room.get() == 0 {
+        // A part of an answer could pass for another answer.
+        object.remove(ANSWER);
+    }
+    Some(object)
+}
+
+/// A value, as far as there is room; null for what has none.
+#[derive(Clone, Copy)]
+struct Kept<'a> {
+    room: &'a Cell<usize>,
+    /// Every key, as in the answer.
+    all: bool,
+}
+
+impl Kept<'_> {
+    /// Is there room for so much? When there once was none, there is none for the rest.
+    fn take(self, bytes: usize) -> bool {
+        let left = self.room.get().checked_sub(bytes).unwrap_or_default();
+        self.room.set(left);
+        left > 0
+    }
+
+    fn scalar(self, value: impl Into<Value>) -> Value {
+        if self.take(PLACE_BYTES) { value.into() } else { Value::Null }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Kept<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Kept<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(self.scalar(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(self.scalar(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(self.scalar(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(self.scalar(Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        let text = if self.all { text } else { &text[..text.floor_char_boundary(MAX_TEXT)] };
+        let room = self.take(PLACE_BYTES + text.len());
+        Ok(if room { Value::from(text) } else { Value::Null })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while self.take(PLACE_BYTES) {
+            match elements.next_element_seed(self)? {
+                Some(value) => list.push(value),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+        while elements.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        self.take(OBJECT_BYTES);
+        while let Some(key) = entries.next_key_seed(Key(self))? {
+            let Some(key) = key else {
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let all = self.all || key == ANSWER;
+            let value = entries.next_value_seed(Kept { all, ..self })?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+/// A key, if its value is wanted and there is room.
+struct Key<'a>(Kept<'a>);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Option<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
+        let wanted = self.0.all || KEYS.binary_search(&key).is_ok();
+        Ok((wanted && self.0.take(PLACE_BYTES + key.len())).then(|| key.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(line: &str) -> Value {
+        object(line.as_bytes()).map_or(Value::Null, Value::Object)
+    }
+
+    #[test]
+    fn keys_are_in_the_order_that_the_search_needs() {
+        assert!(KEYS.is_sorted());
+    }
+
+    #[test]
+    fn what_means_something_is_kept_at_any_depth() {
+        let line = json!({
+            "uuid": "x", "type": "assistant", "extra": { "type": [1, { "id": 2 }] },
+            "message": { "id": "m", "content": [{ "type": "text", "citations": [], "id": 7.5 }] },
+        });
+        let expected = json!({
+            "type": "assistant", "message": { "id": "m", "content": [{ "type": "text", "id": 7.5 }] },
+        });
+        assert_eq!(read(&line.to_string()), expected);
+    }
+
+    #[test]
+    fn the_answer_is_kept_whole() {
+        let answer = json!({ "any": [{ "key": null }, -1, 2.5, true], "text": "ä".repeat(9_000) });
+        let line = json!({ "type": "result", "structured_output": answer, "result": "no" });
+        assert_eq!(read(&line.to_string()), line);
+    }
+
+    #[test]
+    fn an_answer_beyond_the_bound_is_none() {
+        let line = json!({ "structured_output": { "list": vec![0; MAX_KEPT / 100] }, "type": "result" });
+        let kept = read(&line.to_string());
+        assert!(kept.get(ANSWER).is_none());
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let kept = read(&json!({ "result": format!("x{}", "ä".repeat(9_000)) }).to_string());
+        assert_eq!(kept["result"].as_str().map(str::len), Some(MAX_TEXT - 1));
+    }
+
+    #[test]
+    fn what_is_no_object_is_nothing() {
+        for line in ["[]", "1", "\"x\"", "{", "{} {}", "{\"a\":}", "nul", ""] {
+            assert_eq!(object(line.as_bytes()), None, "{line}");
+        }
+        // The last of two equal keys counts, as everywhere in JSON.
+        assert_eq!(read(r#"{"type":"a","type":"b"}"#), json!({ "type": "b" }));
+    }
+}
