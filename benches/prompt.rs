@@ -22,8 +22,9 @@ use serde_json::Value;
 /// and 13 tools), measured on a loopback API: 94,904 bytes for a prompt of 9,800.
 const DEFAULT_OVERHEAD: usize = 94_904 - 9_800;
 
-/// What it adds with ours, beside system prompt and schema: measured by `tests/agent_real_cli.rs`.
-const LEAN_OVERHEAD: usize = 900;
+/// What it adds with ours, beside system prompt and schema: a request without either, measured the
+/// same way. Most of it is protocol that no model reads.
+const LEAN_OVERHEAD: usize = 995;
 
 fn main() {
     let config: Config = toml::from_str(DEFAULT_TOML).unwrap();
@@ -50,6 +51,8 @@ fn main() {
     let sent: usize = rendered.iter().map(|one| one.user.len()).sum::<usize>() + fixed;
     println!("\ntriage, all items at once:");
     row("sessions", batches.len());
+    row("bytes of ours beside the items, per session", words_beside_items(&prompts, &fence));
+    row("  and of the CLI's own protocol", LEAN_OVERHEAD);
     row("bytes sent per item", sent / count);
     row("  of these fixed (system prompt, schema, the CLI's own)", fixed / count);
     row("estimated tokens in all", tokens(&rendered));
@@ -86,6 +89,13 @@ fn ratio(before: usize, after: usize) -> f64 {
 
 fn tokens(rendered: &[Rendered]) -> usize {
     usize::try_from(rendered.iter().map(Rendered::tokens).sum::<u64>()).unwrap()
+}
+
+/// System prompt, schema and frame of a triage session about nothing.
+fn words_beside_items(prompts: &Prompts, fence: &Fence) -> usize {
+    let empty = triage::Batch::default();
+    let words = triage::render(prompts, &empty, fence, Asking::First).unwrap();
+    words.system.len() + words.user.len() + words.schema.to_string().len()
 }
 
 fn fixed_size(rendered: &Rendered) -> usize {

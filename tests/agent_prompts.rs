@@ -51,7 +51,9 @@ fn asking_again_says_so_and_names_only_the_failed_ids() {
     let batch = triage::plan_batches(&items, &config().triage).remove(0);
     let again = batch.only(&[ItemId(2)]);
     let rendered = triage::render(&prompts(), &again, &fence(), Asking::Again).unwrap();
-    assert!(rendered.user.starts_with("1 work item to judge: 2.\nAn earlier answer"));
+    assert!(rendered.user.starts_with("1 work item:\nAn earlier answer"), "{}", rendered.user);
+    assert_eq!(rendered.user.matches(" item=").count(), 1);
+    assert!(rendered.user.contains(" item=\"2\">"));
     assert_eq!(rendered.schema["properties"]["verdicts"]["maxItems"], 1);
 }
 
@@ -79,9 +81,13 @@ fn parts_that_are_empty_are_left_out() {
 
 #[test]
 fn the_fixed_part_of_triage_is_small() {
+    let empty = triage::Batch::default();
+    let frame = triage::render(&prompts(), &empty, &fence(), Asking::First).unwrap();
+    let fixed = frame.system.len() + frame.user.len() + frame.schema.to_string().len();
+    // The agent's own protocol comes on top; see tests/agent_real_cli.rs.
+    assert!(fixed <= 1_280, "{fixed} bytes of ours beside the items");
+    assert!(frame.tokens() <= empty.tokens(), "the batches count with what is really sent");
     let rendered = triage_of(&[item(1, "T", "x")]);
-    let fixed = rendered.system.len() + rendered.schema.to_string().len();
-    assert!(fixed < 2_600, "{fixed} bytes");
     let per_item =
         triage_of(&[item(1, "T", "x"), item(2, "T", "x")]).user.len() - rendered.user.len();
     assert!(per_item < 190, "{per_item} bytes around an item of two letters");
@@ -139,6 +145,20 @@ fn each_flaw_has_its_list_and_only_flawed_ids_are_asked_again() {
     assert_eq!(checked.malformed, ids(&[5]));
     assert_eq!(checked.unknown, ids(&[99]));
     assert_eq!(checked.failed(), ids(&[2, 3, 4, 5]));
+}
+
+#[test]
+fn what_is_too_long_is_cut_and_related_items_may_be_left_out() {
+    let mut long = entry(1, &"word ".repeat(200));
+    long["modules"] = json!(vec!["m".repeat(200); 30]);
+    let checked = triage::check(&ids(&[1]), &json!({ "verdicts": [long] }));
+    let verdict = &checked.verdicts[0];
+    assert_eq!(verdict.reason.chars().count(), 400);
+    assert_eq!((verdict.modules.len(), verdict.modules[0].chars().count()), (8, 81));
+    let mut without = good(1);
+    without.as_object_mut().unwrap().remove("related");
+    let checked = triage::check(&ids(&[1]), &json!({ "verdicts": [without] }));
+    assert_eq!((checked.verdicts.len(), checked.failed()), (1, vec![]));
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn sixteen_items_are_one_request_with_little_around_them() {
     assert_eq!(requests.len(), 1);
     assert_eq!(requests[0].tools(), ["StructuredOutput"]);
     assert_eq!(requests[0].user_texts(), [rendered.user.as_str()], "nothing was added or expanded");
-    assert!(requests[0].body["system"].to_string().contains("You sort the work items"));
+    assert!(requests[0].body["system"].to_string().contains("Sort a software team's work items"));
     assert_eq!(requests[0].header("x-api-key"), Some("sk-ant-of-the-agent"));
     let around = requests[0].bytes - json!(rendered.user).to_string().len();
     println!(
@@ -135,7 +135,7 @@ fn sixteen_items_are_one_request_with_little_around_them() {
         requests[0].bytes,
         rendered.user.len()
     );
-    assert!(around < 3_400, "{around} bytes beside the items");
+    assert!(around < 2_400, "{around} bytes beside the items");
 
     let result = ended.result.unwrap();
     let ids: Vec<ItemId> = (100..116).map(ItemId).collect();

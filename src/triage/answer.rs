@@ -32,6 +32,12 @@ const PLACEHOLDERS: [&str; 18] = [
 /// A reason shorter than this says nothing.
 const SHORTEST_REASON: usize = 8;
 
+/// What is kept of a verdict; the schema leaves lengths out, since every byte of it is sent.
+const LONGEST_REASON: usize = 400;
+const LONGEST_MODULE: usize = 80;
+const MOST_MODULES: usize = 8;
+const MOST_RELATED: usize = 20;
+
 /// What an answer is worth, id by id. The lists of ids are sorted and each id of the batch is in
 /// exactly one of `verdicts`, `missing`, `doubled`, `malformed` and `placeholder`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -107,15 +113,19 @@ fn usable(entry: &Value, entry_schema: &Value, ids: &[ItemId]) -> Result<Verdict
     if !schema::violations(entry_schema, entry).is_empty() {
         return Err(Flaw::Malformed);
     }
+    // A key that nobody asked for says that the model was talked into something.
     let mut verdict =
         serde_json::from_value::<Verdict>(entry.clone()).map_err(|_| Flaw::Malformed)?;
-    verdict.reason = one_line(&verdict.reason);
-    verdict.modules = verdict.modules.iter().map(|module| one_line(module)).collect();
+    verdict.reason = one_line(&verdict.reason, LONGEST_REASON);
+    verdict.modules =
+        verdict.modules.iter().map(|module| one_line(module, LONGEST_MODULE)).collect();
     verdict.modules.retain(|module| !module.is_empty());
+    verdict.modules.truncate(MOST_MODULES);
     // An item can only be related to one that was asked about, and not to itself.
     verdict.related.retain(|related| ids.contains(related) && *related != verdict.id);
     verdict.related.sort_unstable();
     verdict.related.dedup();
+    verdict.related.truncate(MOST_RELATED);
     match is_placeholder(&verdict.reason) {
         true => Err(Flaw::Placeholder),
         false => Ok(verdict),
@@ -130,9 +140,13 @@ fn is_placeholder(reason: &str) -> bool {
         || PLACEHOLDERS.contains(&bare)
 }
 
-fn one_line(text: &str) -> String {
+fn one_line(text: &str, longest: usize) -> String {
     let visible: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}\u{2026}", line[..end].trim_end()),
+        None => line,
+    }
 }
 
 /// Items that triage takes for the same matter, directly or through others; groups of one are
