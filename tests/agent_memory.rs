@@ -49,8 +49,7 @@ fn lines_that_are_small_on_the_wire_and_large_in_memory() {
     ];
     for (name, line) in lines {
         let now = Instant::now();
-        let mut conversation =
-            Conversation::new(Box::new(ClaudeDecoder::default()), MAX_LINE, now);
+        let mut conversation = Conversation::new(Box::new(ClaudeDecoder::default()), MAX_LINE, now);
         forget_peak();
         let before = peak();
         for piece in line.chunks(64 << 10) {

@@ -46,6 +46,8 @@ pub struct Status {
     pub source: Option<Remembered>,
     /// The provider refuses work until then, for this reason.
     pub provider_suspended: Option<(Timestamp, String)>,
+    /// What is wrong with the agent's configuration, as the last session has shown.
+    pub agent_fault: Option<String>,
     /// Containment this machine allows.
     pub containment: String,
     /// What is wrong with the configuration on disk, as the running service saw it.
@@ -76,6 +78,7 @@ pub async fn status(
         budget_per_day: config.budget.per_day,
         source: memory.ok(),
         provider_suspended: store.provider_suspension("agent", now).await?,
+        agent_fault: store.agent_fault(now).await?,
         containment: containment(config).await,
         config_fault: store.last_config_fault().await?,
     })
@@ -123,6 +126,9 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     }
     if let Some((until, why)) = &status.provider_suspended {
         row("PROVIDER", format!("refuses work until {}: {why}", moment(*until, now)));
+    }
+    if let Some(fault) = &status.agent_fault {
+        row("AGENT", fault.clone());
     }
     if let Some(fault) = &status.config_fault {
         row("CONFIG", format!("broken on disk, the last good one is in force: {fault}"));

@@ -70,6 +70,8 @@ pub enum Reason {
     Budget,
     /// The provider refuses more work until a stated time.
     ProviderLimit,
+    /// The agent cannot be used as it is configured.
+    AgentConfig,
     /// The run's own time limit.
     RunDeadline,
     /// Heartbeat is stopping.

@@ -40,7 +40,8 @@ pub enum RetryClass {
     Done,
     /// Counts as one of the item's attempts.
     CountsAsAttempt,
-    /// Not the item's fault: our own shutdown, a provider limit, an operator's word.
+    /// Not the item's fault: our own shutdown, a provider limit, the configuration, an operator's
+    /// word.
     DoesNotCount,
 }
 
@@ -135,6 +136,8 @@ pub enum FailureKind {
     ApiError,
     /// The provider refused the request itself.
     InvalidRequest,
+    /// The provider refused one of the settings that every request has.
+    BadSetting,
     /// The model's name is not known there.
     ModelNotFound,
     /// Too many requests, with a stated or long wait.
@@ -151,6 +154,8 @@ pub enum FailureKind {
     NotExecutable,
     /// The kernel refused to start it.
     ExecFailed,
+    /// The program refused its command line.
+    CommandLine,
     /// The keeper did not come up.
     KeeperFailed,
     /// We are shutting down.
@@ -195,8 +200,21 @@ impl Outcome {
         match self {
             Self::Completed => RetryClass::Done,
             Self::Cancelled { .. } | Self::ProviderLimit { .. } => RetryClass::DoesNotCount,
+            outcome if outcome.is_configuration() => RetryClass::DoesNotCount,
             _ => RetryClass::CountsAsAttempt,
         }
+    }
+
+    /// Would every session end like this until somebody changes a setting?
+    pub const fn is_configuration(&self) -> bool {
+        use FailureKind::{
+            BadSetting, CommandLine, ExecFailed, ModelNotFound, NotExecutable, NotFound,
+        };
+        matches!(
+            self,
+            Self::AgentError { why: ModelNotFound | BadSetting }
+                | Self::SpawnFailed { why: NotFound | NotExecutable | ExecFailed | CommandLine }
+        )
     }
 
     /// Did it do what it was asked to?

@@ -150,20 +150,22 @@ mod tests {
     fn each_kind_of_violation_is_named_with_its_place() {
         let schema = for_batch(TRIAGE_SCHEMA, 2).unwrap();
         let output = json!({"verdicts": [
-            {"id": "7", "complexity": "huge", "needs_deep_analysis": true, "reason": "",
-             "modules": [], "related": [], "extra": 1},
-        ], "more": 1});
+            {"id": "7", "complexity": "huge", "needs_deep_analysis": true, "modules": [1]},
+        ]});
         assert_eq!(
             violations(&schema, &output),
             [
-                "/more: not allowed",
                 "/verdicts: shorter than 2 (is 1)",
+                "/verdicts/0/reason: missing",
                 "/verdicts/0/complexity: must be one of [\"trivial\",\"simple\",\"moderate\",\"complex\"]",
-                "/verdicts/0/extra: not allowed",
                 "/verdicts/0/id: must be integer",
-                "/verdicts/0/reason: shorter than 1 (is 0)",
+                "/verdicts/0/modules/0: must be string",
             ]
         );
+        let deep: Value = serde_json::from_str(DEEP_SCHEMA).unwrap();
+        let found = violations(&deep, &json!({ "summary": "", "more": 1 }));
+        assert!(found.contains(&"/more: not allowed".to_owned()), "{found:?}");
+        assert!(found.contains(&"/summary: shorter than 1 (is 0)".to_owned()), "{found:?}");
         assert_eq!(violations(&schema, &json!([])), ["/: must be object"]);
         assert_eq!(violations(&schema, &json!({})), ["/verdicts: missing"]);
     }

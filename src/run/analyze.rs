@@ -208,6 +208,7 @@ fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureK
 pub(super) fn not_its_fault(outcome: &Outcome) -> Reason {
     match outcome {
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
+        outcome if outcome.is_configuration() => Reason::AgentConfig,
         Outcome::Cancelled { why: FailureKind::RunDeadline } => Reason::RunDeadline,
         Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,
         Outcome::Cancelled { why: FailureKind::Operator } => Reason::StoppedByOperator,
@@ -218,7 +219,10 @@ pub(super) fn not_its_fault(outcome: &Outcome) -> Reason {
 /// Some ends say that nothing more should be started in this run.
 fn gate_after(result: &DeepResult) -> Option<Reason> {
     match result {
-        DeepResult::NotItsFault(Outcome::ProviderLimit { .. }, reason) => Some(*reason),
+        DeepResult::NotItsFault(outcome, reason) => {
+            let of_all = matches!(outcome, Outcome::ProviderLimit { .. });
+            (of_all || outcome.is_configuration()).then_some(*reason)
+        }
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::advice::provider_reason;
 use super::{Job, Run, RunError};
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, Outcome, SessionId, Usd};
@@ -66,6 +67,7 @@ impl Run {
             match performed {
                 Ok(end) => {
                     self.note_provider(&end).await?;
+                    self.note_agent(&job, &end).await?;
                     return Ok(Started::Ended(session, Box::new(end)));
                 }
                 Err(LedgerError::Full { live, max }) => {
@@ -130,7 +132,7 @@ impl Run {
         }
     }
 
-    fn refuse(&self, item: Option<ItemKey>, reason: Reason, detail: String) {
+    pub(super) fn refuse(&self, item: Option<ItemKey>, reason: Reason, detail: String) {
         self.emit(Event::AdmissionRefused { item, reason, detail });
     }
 
@@ -139,7 +141,7 @@ impl Run {
         let Outcome::ProviderLimit { why } = &end.outcome else { return Ok(()) };
         let unstated = self.journal.clock().now() + UNSTATED_SUSPENSION;
         let until = end.suspended_until.unwrap_or(unstated);
-        let reason = crate::report::lines::word(why);
+        let reason = provider_reason(*why, &self.config);
         Ok(self.journal.suspend_provider(PROVIDER, until, reason).await?)
     }
 }

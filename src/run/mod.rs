@@ -4,6 +4,7 @@
 //! is behind [`Edges`], so that the same code runs on the real tracker and agent, on the
 //! simulators, and in tests. A run works on the configuration it started with.
 
+mod advice;
 mod analyze;
 mod deadline;
 mod edges;
@@ -16,7 +17,7 @@ mod recover;
 mod rehearse;
 mod triage;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::config::{Config, Order};
 use crate::dedupe::Place;
@@ -46,6 +47,9 @@ pub enum RunError {
     /// A prompt template.
     #[error(transparent)]
     Prompt(#[from] PromptError),
+    /// The agent cannot be used as it is configured.
+    #[error("{0}. Nothing counts against the items: they stay in line")]
+    AgentConfig(String),
     /// The first scheduled run must be told what to do with an old backlog.
     #[error(
         "this is the first scheduled run on this state, and nobody said what to do with the {} items \
@@ -105,6 +109,8 @@ pub struct Run {
     pub stop: StopHandle,
     /// Asked to stop by this run's own deadline.
     deadline: StopHandle,
+    /// What is wrong with the agent's configuration, as a session of this run has shown.
+    agent_fault: Arc<OnceLock<String>>,
 }
 
 impl Run {
@@ -118,8 +124,8 @@ impl Run {
         edges: Edges,
         stop: StopHandle,
     ) -> Self {
-        let deadline = StopHandle::new();
-        Self { id, trigger, config, prompts, journal, edges, stop, deadline }
+        let (deadline, agent_fault) = (StopHandle::new(), Arc::default());
+        Self { id, trigger, config, prompts, journal, edges, stop, deadline, agent_fault }
     }
 
     /// The whole way. The caller holds the run lock.
@@ -147,8 +153,9 @@ impl Run {
         self.recover().await?;
         let work = self.plan().await?;
         let deep = self.triage(work).await?;
+        self.agent_is_usable()?;
         self.analyze(deep).await?;
-        Ok(())
+        self.agent_is_usable()
     }
 
     /// Asked to stop, by whomever?
@@ -165,7 +172,7 @@ impl Run {
         match error {
             Some(RunError::Store(_)) => RunOutcome::StoreFailed,
             Some(RunError::Fetch(error)) => fetch_outcome(error.class),
-            Some(RunError::Prompt(_)) => RunOutcome::ConfigRefused,
+            Some(RunError::Prompt(_) | RunError::AgentConfig(_)) => RunOutcome::ConfigRefused,
             Some(RunError::FirstRun(_)) => RunOutcome::NotNow,
             None if self.stop.state().reason.is_some() => RunOutcome::Interrupted,
             None if view.triage_failed => RunOutcome::TriageFailed,

@@ -165,7 +165,7 @@ fn settle(
         Outcome::SpawnFailed { .. }
             | Outcome::BadOutput { why: FailureKind::NoJson | FailureKind::NotSent }
             | Outcome::ProviderLimit { .. }
-    );
+    ) || outcome.is_configuration();
     if told || never_asked {
         budget::settle(transaction, session, usage.cost)
     } else {

@@ -10,7 +10,31 @@ use crate::event::Event;
 /// The longest limits are weekly; a later time was written by a clock that was wrong.
 const LONGEST_SUSPENSION: SignedDuration = SignedDuration::from_hours(24 * 8);
 
+/// The row that keeps what is wrong with the agent's configuration, beside the provider's own.
+const AGENT_CONFIGURATION: &str = "agent configuration";
+
 impl Journal {
+    /// Remembers what is wrong with the agent's configuration, for those who look; or that nothing
+    /// is, by what a session has shown. It holds nobody up: the next run tries again.
+    pub async fn note_agent_fault(&self, fault: Option<String>) -> Result<(), StoreError> {
+        let known = self.store().agent_fault(self.clock().now()).await?;
+        if fault == known {
+            return Ok(());
+        }
+        let until = self.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or_default();
+        self.commit(move |transaction, _| {
+            transaction.execute("DELETE FROM provider WHERE name = ?1", [AGENT_CONFIGURATION])?;
+            if let Some(fault) = fault {
+                transaction.execute(
+                    "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)",
+                    params![AGENT_CONFIGURATION, Ms(until), fault],
+                )?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Remembers that the provider called `name` refuses work until `until`, or for the longest time
     /// that is believed: then it is asked again.
     pub async fn suspend_provider(
@@ -36,6 +60,12 @@ impl Journal {
 }
 
 impl Store {
+    /// What was last found wrong with the agent's configuration, unless a session has worked since.
+    pub async fn agent_fault(&self, now: Timestamp) -> Result<Option<String>, StoreError> {
+        let fault = self.provider_suspension(AGENT_CONFIGURATION, now).await?;
+        Ok(fault.map(|(_, reason)| reason))
+    }
+
     /// Until when the provider refuses work, and why; none if it does not.
     pub async fn provider_suspension(
         &self,

@@ -45,7 +45,7 @@ pub async fn livez(State(shared): Asked) -> Response {
 pub async fn readyz(State(shared): Asked) -> Response {
     let picture = shared.hub.picture().await;
     let facts = &picture.facts;
-    let faults = [("store", &facts.store_fault), ("agent", &facts.agent_fault)];
+    let faults = [("store", &facts.store_fault), ("agent", &facts.agent_missing)];
     let told = |(code, fault): (&str, &Option<String>)| {
         fault.as_ref().map(|message| json!({ "code": code, "message": message }))
     };

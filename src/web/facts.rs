@@ -41,9 +41,11 @@ pub struct Facts {
     /// Why the state cannot be read or written.
     pub store_fault: Option<String>,
     /// Why the agent cannot be started.
-    pub agent_fault: Option<String>,
+    pub agent_missing: Option<String>,
     /// The provider refuses work until then, for this reason.
     pub provider: Option<(Timestamp, String)>,
+    /// What is wrong with the agent's configuration, as the last session has shown.
+    pub agent_fault: Option<String>,
     /// Money today, UTC.
     pub today: Spending,
     /// Money of the newest run.
@@ -101,8 +103,9 @@ impl Facts {
             holder: None,
             config_fault: None,
             store_fault: None,
-            agent_fault: None,
+            agent_missing: None,
             provider: None,
+            agent_fault: None,
             today: Spending::default(),
             run_spending: Spending::default(),
             next_run: None,
@@ -158,6 +161,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
         facts.run_spending = store.spending_in(run.run).await?;
     }
     facts.provider = store.provider_suspension(PROVIDER, facts.now).await?;
+    facts.agent_fault = store.agent_fault(facts.now).await?;
     facts.config_fault = store.last_config_fault().await?;
     if let Some(memory) = store.source_memory(config.source.name.clone()).await? {
         facts.source = serde_json::from_str(&memory)
@@ -167,7 +171,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
 }
 
 /// Why no session could be started: there is no agent. A look at a few files, no start.
-pub fn agent_fault(config: &Config, search_path: &OsStr) -> Option<String> {
+pub fn agent_missing(config: &Config, search_path: &OsStr) -> Option<String> {
     let name = config.agent.command.first().map_or("", String::as_str);
     program::find(name, search_path).is_none().then(|| {
         format!(

@@ -9,9 +9,11 @@
 //! | `last_run` | failed in part, or could not do its work | state, credential or configuration refused |
 //! | `config_fault` | the file on disk is broken, the last good one is in force | |
 //! | `store` | | the state cannot be read or written |
+//! | `agent` | | its program is not there or may not be executed |
 //! | `stale_lock` | | a run holds the lock and gives no heartbeat |
 //! | `run_lost` | a run is on record as going on, and nobody holds the lock | |
 //! | `provider_suspended` | the agent's provider refuses work | |
+//! | `agent_config` | | no session can work with the agent's settings |
 //! | `budget` | more than 80 % of the day's budget is spent or reserved | |
 //! | `unkillable` | | a session's process cannot be ended |
 //! | `survivors` | | a process outlived its session |
@@ -79,8 +81,20 @@ pub struct Health {
 
 /// Judges the facts, which are `age` old.
 pub fn judge(facts: &Facts, age: Duration) -> Health {
-    let checks =
-        [sessions, load, breaker, last_run, config, store, agent, lock, provider, budget, escaped];
+    let checks = [
+        sessions,
+        load,
+        breaker,
+        agent_config,
+        last_run,
+        config,
+        store,
+        agent,
+        lock,
+        provider,
+        budget,
+        escaped,
+    ];
     let mut reasons: Vec<Doubt> = checks.iter().filter_map(|check| check(facts)).collect();
     if age > STALE_AFTER {
         let message = format!("nothing could be gathered for {} s", age.as_secs());
@@ -162,7 +176,7 @@ fn store(facts: &Facts) -> Option<Doubt> {
 }
 
 fn agent(facts: &Facts) -> Option<Doubt> {
-    facts.agent_fault.clone().map(|fault| unhealthy("agent", fault))
+    facts.agent_missing.clone().map(|fault| unhealthy("agent", fault))
 }
 
 fn lock(facts: &Facts) -> Option<Doubt> {
@@ -180,6 +194,10 @@ fn provider(facts: &Facts) -> Option<Doubt> {
     let (until, reason) = facts.provider.as_ref()?;
     let message = format!("the provider refuses work until {until}: {reason}");
     Some(degraded("provider_suspended", message))
+}
+
+fn agent_config(facts: &Facts) -> Option<Doubt> {
+    facts.agent_fault.clone().map(|fault| unhealthy("agent_config", fault))
 }
 
 fn budget(facts: &Facts) -> Option<Doubt> {

@@ -82,7 +82,7 @@ fn every_reason_degrades_or_fails_as_documented() {
         }),
         ("config", Degraded, "config_fault", |f| f.config_fault = Some("line 3".into())),
         ("store", Unhealthy, "store", |f| f.store_fault = Some("read-only".into())),
-        ("no agent", Unhealthy, "agent", |f| f.agent_fault = Some("not there".into())),
+        ("no agent", Unhealthy, "agent", |f| f.agent_missing = Some("not there".into())),
         ("lock fresh", Healthy, "", |f| held(f, "2026-11-16T07:59:00Z")),
         ("lock stale", Unhealthy, "stale_lock", |f| held(f, "2026-11-16T07:50:00Z")),
         ("run going on", Healthy, "", |f| {
@@ -93,6 +93,7 @@ fn every_reason_degrades_or_fails_as_documented() {
         ("provider", Degraded, "provider_suspended", |f| {
             f.provider = Some((f.now, "usage limit".into()));
         }),
+        ("agent", Unhealthy, "agent_config", |f| f.agent_fault = Some("correct it".into())),
         ("budget at 80 %", Healthy, "", |f| spend(f, 10.0, 6.0)),
         ("budget above 80 %", Degraded, "budget", |f| spend(f, 10.0, 6.01)),
         ("unkillable", Unhealthy, "unkillable", |f| f.totals.unkillable = vec!["x".into()]),

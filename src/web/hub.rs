@@ -278,7 +278,7 @@ impl Hub {
         let config = self.config();
         let news = self.catch_up().await.err();
         let mut facts = facts::gather(&self.store, &config, self.clock.now()).await;
-        facts.agent_fault = facts::agent_fault(&config, &self.search_path);
+        facts.agent_missing = facts::agent_missing(&config, &self.search_path);
         if let Some(error) = news {
             facts.store_fault = Some(error.to_string());
         }
@@ -348,7 +348,7 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
             "lock": facts.holder,
             "config": facts.config_fault.as_deref().unwrap_or("good"),
             "store": facts.store_fault.as_deref().unwrap_or("writable"),
-            "agent": facts.agent_fault.as_deref().unwrap_or("found"),
+            "agent": facts.agent_missing.as_deref().unwrap_or("found"),
             "provider": facts.provider,
             "budget": { "spent": facts.today.spent, "reserved": facts.today.reserved, "limit": facts.limits.per_day },
         },

@@ -36,7 +36,8 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
             let lock = lock(patient, folder);
             let orphans = orphans(patient, &store).await;
             let budget = budget(patient, &store).await;
-            vec![Check::ok("state", found), lock, orphans, budget]
+            let last_session = last_session(patient, &store).await;
+            vec![Check::ok("state", found), lock, orphans, last_session, budget]
         }
     }
 }
@@ -98,6 +99,18 @@ async fn orphans(patient: &Patient, store: &Store) -> Check {
         format!("{live} alive, {gone} left by a heartbeat that is gone"),
         "the next run ends and closes them; `heartbeat --once` does it now",
     )
+}
+
+/// What only a session can show, such as a model that the provider does not know.
+async fn last_session(patient: &Patient, store: &Store) -> Check {
+    match store.agent_fault(patient.clock.now()).await {
+        Err(error) => Check::failed("last session", error.to_string(), MOVE),
+        Ok(None) => Check::ok("last session", "no complaint about the agent's settings"),
+        Ok(Some(fault)) => {
+            let (found, fix) = fault.split_once(": ").unwrap_or((&fault, &fault));
+            Check::failed("last session", found, format!("{fix}; the next run tries again"))
+        }
+    }
 }
 
 async fn budget(patient: &Patient, store: &Store) -> Check {

@@ -38,8 +38,19 @@ fn without_result(transcript: &Transcript) -> Outcome {
     };
     match transcript.exit {
         Exit::Code(0) => Outcome::BadOutput { why },
+        Exit::Code(code) if refused_its_command_line(transcript, code) => {
+            Outcome::SpawnFailed { why: FailureKind::CommandLine }
+        }
         exit => ended(exit),
     }
+}
+
+/// The CLI says `error: unknown option '--x'` or `error: option '--x <y>' argument 'z' is invalid`
+/// and nothing else; a shell in between exits with 126 or 127. No work item can bring that about.
+fn refused_its_command_line(transcript: &Transcript, code: i32) -> bool {
+    let mut complaints = transcript.stderr_tail.lines().filter_map(|l| l.strip_prefix("error: "));
+    transcript.json_lines == 0
+        && (matches!(code, 126 | 127) || complaints.any(|line| line.contains("option '-")))
 }
 
 /// The CLI turns SIGTERM, SIGHUP and SIGINT into exit codes of 128 and the signal's number.
@@ -99,9 +110,32 @@ fn api_failure(result: &AgentResult, last_error: &str) -> Outcome {
         ("refusal", _) => error(FailureKind::Refused),
         ("max_output_tokens", _) => error(FailureKind::MaxOutputTokens),
         ("model_not_found", _) | (_, 404) => error(FailureKind::ModelNotFound),
+        (_, 400 | 422) if names_a_setting(&text) => error(FailureKind::BadSetting),
         ("invalid_request", _) | (_, 400 | 413 | 422) => error(FailureKind::InvalidRequest),
         _ => error(FailureKind::ApiError),
     }
+}
+
+/// The provider begins its complaint with the place in the request: `messages.0.content: …` is
+/// about what was asked, the others are the same in every request.
+fn names_a_setting(text: &str) -> bool {
+    const SETTINGS: [&str; 11] = [
+        "anthropic_beta",
+        "betas",
+        "context_management",
+        "max_tokens",
+        "metadata",
+        "model",
+        "output_config",
+        "temperature",
+        "thinking",
+        "tool_choice",
+        "tools",
+    ];
+    text.split_whitespace().any(|word| {
+        let place = word.trim_start_matches(['"', '\'', '`']).split(['.', ':']).next();
+        word.ends_with(':') && place.is_some_and(|place| SETTINGS.contains(&place))
+    })
 }
 
 #[cfg(test)]
@@ -161,8 +195,8 @@ mod tests {
     #[test]
     fn provider_limits_are_told_from_the_items_own_failures() {
         use FailureKind::{
-            ApiError, Authentication, Billing, InvalidRequest, MaxOutputTokens, ModelNotFound,
-            RateLimit, Refused, UsageLimit,
+            ApiError, Authentication, BadSetting, Billing, InvalidRequest, MaxOutputTokens,
+            ModelNotFound, RateLimit, Refused, UsageLimit,
         };
         let limit = |why| Outcome::ProviderLimit { why };
         let error = |why| Outcome::AgentError { why };
@@ -180,6 +214,9 @@ mod tests {
             (404, "model_not_found", "", error(ModelNotFound)),
             (413, "invalid_request", "", error(InvalidRequest)),
             (400, "unknown", "messages: bad", error(InvalidRequest)),
+            (400, "invalid_request", "API Error: 400 prompt is too long", error(InvalidRequest)),
+            (400, "unknown", "API Error: 400 thinking.type: not here", error(BadSetting)),
+            (400, "unknown", "API Error: 400 max_tokens: 128000 > 64000", error(BadSetting)),
             (0, "max_output_tokens", "", error(MaxOutputTokens)),
             (0, "refusal", "", error(Refused)),
         ] {
@@ -195,5 +232,29 @@ mod tests {
         assert_eq!(ended_with(Exit::Code(143), None, ""), Outcome::Signal { signal: 15 });
         assert_eq!(ended_with(Exit::Signal(9), None, ""), Outcome::Signal { signal: 9 });
         assert_eq!(ended_with(Exit::Code(1), None, ""), Outcome::ExitCode { code: 1 });
+    }
+
+    #[test]
+    fn a_refused_command_line_is_no_fault_of_the_item() {
+        let end = |code, json_lines, stderr: &str| {
+            let transcript = Transcript {
+                exit: Exit::Code(code),
+                result: None,
+                json_lines,
+                last_error: None,
+                stderr_tail: stderr.to_owned(),
+            };
+            classify(&transcript, Expected::Structured)
+        };
+        let refused = Outcome::SpawnFailed { why: FailureKind::CommandLine };
+        assert_eq!(end(1, 0, "error: unknown option '--nonsense'"), refused);
+        assert_eq!(end(127, 0, "sh: claude: not found"), refused);
+        assert!(refused.is_configuration());
+        for other in [
+            end(1, 0, "Error: Session ID is already in use."),
+            end(1, 2, "error: unknown option '--nonsense'"),
+        ] {
+            assert_eq!(other, Outcome::ExitCode { code: 1 });
+        }
     }
 }

@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn an_answer_beyond_the_bound_is_none() {
-        let line = json!({ "structured_output": { "list": vec![0; MAX_KEPT / 100] }, "type": "result" });
+        let line =
+            json!({ "structured_output": { "list": vec![0; MAX_KEPT / 100] }, "type": "result" });
         let kept = read(&line.to_string());
         assert!(kept.get(ANSWER).is_none());
     }
