@@ -28,6 +28,10 @@ enum Edit {
     Remove(u8),
     Rename(u8, u8),
     Touch(u8),
+    Link(u8, u8),
+    Ignore(u8, &'static str),
+    RemoveFolder(u8),
+    RenameFolder(u8, u8),
     Refresh,
 }
 
@@ -44,25 +48,42 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     ];
     let text =
         proptest::collection::vec(word, 0..12).prop_map(|words| words.join(" ").into_bytes());
+    let rule = prop_oneof![Just("file1.py\n"), Just("b/\n"), Just("*.py\n!file2.py\n"), Just("")];
     let edit = prop_oneof![
-        4 => (0u8..8, text).prop_map(|(file, text)| Edit::Write(file, text)),
-        1 => (0u8..8).prop_map(Edit::Remove),
-        1 => (0u8..8, 0u8..8).prop_map(|(from, to)| Edit::Rename(from, to)),
-        1 => (0u8..8).prop_map(Edit::Touch),
-        2 => Just(Edit::Refresh),
+        6 => (0u8..12, text).prop_map(|(file, text)| Edit::Write(file, text)),
+        1 => (0u8..12).prop_map(Edit::Remove),
+        1 => (0u8..12, 0u8..12).prop_map(|(from, to)| Edit::Rename(from, to)),
+        1 => (0u8..12).prop_map(Edit::Touch),
+        1 => (0u8..12, 0u8..12).prop_map(|(from, to)| Edit::Link(from, to)),
+        1 => (0u8..4, rule).prop_map(|(folder, rule)| Edit::Ignore(folder, rule)),
+        1 => (1u8..4).prop_map(Edit::RemoveFolder),
+        1 => (1u8..4, 1u8..4).prop_map(|(from, to)| Edit::RenameFolder(from, to)),
+        4 => Just(Edit::Refresh),
     ];
-    proptest::collection::vec(edit, 1..25)
+    proptest::collection::vec(edit, 1..40)
 }
 
+const FOLDERS: [&str; 4] = ["", "a", "a/b", "c"];
+
 fn apply(root: &Path, cache: &Path, edit: &Edit) {
-    let path = |number: u8| root.join(format!("src/file{number}.py"));
+    let folder = |number: u8| root.join(FOLDERS[usize::from(number) % 4]);
+    let path = |number: u8| folder(number).join(format!("file{}.py", number / 4));
     // Editing what is not there is no edit.
     let _nothing_to_edit = match edit {
-        Edit::Write(file, text) => fs::write(path(*file), text),
+        Edit::Write(file, text) => {
+            fs::create_dir_all(folder(*file)).and_then(|()| fs::write(path(*file), text))
+        }
         Edit::Remove(file) => fs::remove_file(path(*file)),
         Edit::Rename(from, to) => fs::rename(path(*from), path(*to)),
         Edit::Touch(file) => fs::read(path(*file)).and_then(|text| fs::write(path(*file), text)),
+        Edit::Link(from, to) => std::os::unix::fs::symlink(path(*from), path(*to)),
+        Edit::Ignore(number, "") => fs::remove_file(folder(*number).join(".gitignore")),
+        Edit::Ignore(number, rule) => fs::write(folder(*number).join(".gitignore"), rule),
+        Edit::RemoveFolder(number) => fs::remove_dir_all(folder(*number)),
+        Edit::RenameFolder(from, to) => fs::rename(folder(*from), folder(*to)),
         Edit::Refresh => {
+            // A moment later the folders are old enough to be trusted.
+            wait_for_the_next_tick(cache.parent().unwrap());
             open(root, cache);
             Ok(())
         }
@@ -76,7 +97,7 @@ proptest! {
     fn incremental_equals_cold_after_any_edits(edits in edits()) {
         let folder = tempfile::tempdir().unwrap();
         let (root, cache) = (folder.path().join("repository"), folder.path().join("cache"));
-        fs::create_dir_all(root.join("src")).unwrap();
+        fs::create_dir_all(&root).unwrap();
         edits.iter().for_each(|edit| apply(&root, &cache, edit));
         prop_assert_eq!(ranked(&root, &cache), ranked(&root, &folder.path().join("cold")));
     }
@@ -108,7 +129,7 @@ fn wait_for_the_next_tick(folder: &Path) {
         fs::metadata(&probe).unwrap().modified().unwrap()
     };
     let start = time();
-    while time().duration_since(start).unwrap_or_default().as_millis() < 50 {
+    while time().duration_since(start).unwrap_or_default().as_millis() < 25 {
         std::thread::yield_now();
     }
 }
@@ -129,41 +150,60 @@ fn a_damaged_index_is_built_anew() {
     }
     let (_, report) = open(&root, &cache);
     assert_eq!(report.rebuilt, Some("the old one was damaged"));
-    fs::write(store.join("manifest.json"), "{ not json").unwrap();
+    fs::write(store.join("catalog"), "not a catalogue").unwrap();
     assert_eq!(ranked(&root, &cache), good);
 }
 
 #[test]
-fn odd_input_is_survived_and_counted() {
+fn an_index_inside_what_it_indexes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (root, cache) = (folder.path().join("repository"), folder.path().join("cache"));
-    fs::create_dir_all(root.join("src")).unwrap();
-    fs::write(root.join("src/binary.rs"), b"\0\0\0").unwrap();
-    fs::write(root.join("src/one_line.js"), "x=1;".repeat(20_000)).unwrap();
-    fs::write(root.join("src/nested.js"), "[".repeat(4_000)).unwrap();
-    fs::write(root.join("src/latin.py"), b"# caf\xe9\ndef alpha(): pass\n").unwrap();
-    fs::write(root.join("src/with\nnewline.rs"), "fn alpha() {}").unwrap();
-    let huge = fs::File::create(root.join("src/huge.rs")).unwrap();
-    huge.set_len(1 << 30).unwrap();
-    std::os::unix::fs::symlink("/", root.join("src/everything")).unwrap();
-    let (index, report) = open(&root, &cache);
-    let skipped = report.skipped;
-    assert_eq!(
-        (skipped.binary, skipped.minified, skipped.large, skipped.odd_paths, skipped.not_files),
-        (1, 1, 1, 1, 1)
-    );
-    assert_eq!(index.files().len(), 5);
-    assert_eq!(rank(&index, &Query::from_text("alpha"), 1).unwrap()[0].path, "src/latin.py");
+    let inside = Index::open_or_build(folder.path(), &folder.path().join("cache"), &options());
+    assert!(matches!(inside, Err(ContextError::CacheInsideRepository { .. })));
 }
 
 #[test]
-fn an_empty_folder_has_an_empty_answer_and_a_missing_one_an_error() {
+fn other_rules_for_reading_read_everything_again() {
     let folder = tempfile::tempdir().unwrap();
     let (root, cache) = (folder.path().join("repository"), folder.path().join("cache"));
     fs::create_dir_all(&root).unwrap();
-    assert!(ranked(&root, &cache).0.is_empty());
-    let missing = Index::open_or_build(&folder.path().join("missing"), &cache, &options());
-    assert!(matches!(missing, Err(ContextError::Repository { .. })));
-    let inside = Index::open_or_build(&root, &root.join("cache"), &options());
-    assert!(matches!(inside, Err(ContextError::CacheInsideRepository { .. })));
+    fs::write(root.join("alpha.rs"), "fn alpha() {}\n".repeat(10)).unwrap();
+    wait_for_the_next_tick(folder.path());
+    assert_eq!(open(&root, &cache).1.skipped.large, 0);
+    let smaller = Options { largest_file: 100, ..options() };
+    let (_, report) = Index::open_or_build(&root, &cache, &smaller).unwrap();
+    assert_eq!((report.skipped.large, report.rebuilt), (1, Some("it was made by other rules")));
+}
+
+/// Each update leaves a small part behind; they are put together without reading the rest again.
+#[test]
+fn many_updates_never_read_everything_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, cache) = (folder.path().join("repository"), folder.path().join("cache"));
+    fs::create_dir_all(&root).unwrap();
+    let words: String = (0..30_000).map(|n| format!("word{n}x\n")).collect();
+    for number in 0..12 {
+        let text =
+            format!("fn alpha{number}() {{}}\n{}", words.replace('x', &format!("y{number}")));
+        fs::write(root.join(format!("file{number}.rs")), text).unwrap();
+    }
+    wait_for_the_next_tick(folder.path());
+    let one = Options { threads: 1, ..options() };
+    let update = || Index::open_or_build(&root, &cache, &one).unwrap();
+    update();
+    let mut most = 0;
+    for round in 0..30 {
+        let name = format!("small{}.rs", round % 20);
+        fs::write(root.join(name), format!("fn beta{round}() {{}}\n")).unwrap();
+        wait_for_the_next_tick(folder.path());
+        most = most.max(update().1.read);
+    }
+    assert!(most < 32, "{most} files were read at once");
+    let parts = fs::read_dir(fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("seg"));
+    assert!(parts.count() <= 10);
+    let (index, _) = update();
+    let query = Query::from_text("alpha beta29 alpha7");
+    let cold = Index::open_or_build(&root, &folder.path().join("cold"), &one).unwrap().0;
+    assert_eq!(rank(&index, &query, 40).unwrap(), rank(&cold, &query, 40).unwrap());
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::Config;
-use crate::context::{self, Index, Options, Query};
+use crate::context::{self, BuildReport, ContextError, Index, Options, Query};
 use crate::model::{BoxFuture, CleanItem, Verdict};
 use crate::run::{CodeBase, CodeContext, CodeError};
 
@@ -61,7 +61,14 @@ impl CodeBase for CodeBases {
         Box::pin(async move {
             let built = tokio::task::spawn_blocking(move || {
                 let code = open(&opened, &root, &cache, budget)?;
-                picture(&code, root, &item, &verdict, budget)
+                match picture(&code, &root, &item, &verdict, budget) {
+                    Err(ContextError::Damaged { reason }) => {
+                        tracing::warn!(root = %root.display(), reason, "the index is built anew");
+                        let code = reopen(&opened, &root, &cache, budget, &code)?;
+                        picture(&code, &root, &item, &verdict, budget).map_err(failed)
+                    }
+                    other => other.map_err(failed),
+                }
             });
             built.await.map_err(|panic| CodeError(panic.to_string()))?
         })
@@ -69,42 +76,66 @@ impl CodeBase for CodeBases {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
-fn failed(error: context::ContextError) -> CodeError {
+fn failed(error: ContextError) -> CodeError {
     CodeError(error.to_string())
 }
 
+type Shared = Mutex<HashMap<PathBuf, Arc<Opened>>>;
+
 /// The first to come builds; the others wait for it and share.
-fn open(
-    opened: &Mutex<HashMap<PathBuf, Arc<Opened>>>,
-    root: &Path,
-    cache: &Path,
-    budget: u32,
-) -> Result<Arc<Opened>, CodeError> {
+fn open(opened: &Shared, root: &Path, cache: &Path, budget: u32) -> Result<Arc<Opened>, CodeError> {
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(code) = opened.get(root) {
         return Ok(Arc::clone(code));
     }
-    let (index, report) = Index::open_or_build(root, cache, &Options::default()).map_err(failed)?;
-    tracing::info!(root = %root.display(), files = report.files, read = report.read, "code base indexed");
+    let built = Index::open_or_build(root, cache, &Options::default()).map_err(failed)?;
+    Ok(keep(&mut opened, root, built, budget))
+}
+
+/// Builds anew in place of one that is damaged; the first to notice builds for all.
+fn reopen(
+    opened: &Shared,
+    root: &Path,
+    cache: &Path,
+    budget: u32,
+    damaged: &Arc<Opened>,
+) -> Result<Arc<Opened>, CodeError> {
+    let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(code) = opened.get(root).filter(|code| !Arc::ptr_eq(code, damaged)) {
+        return Ok(Arc::clone(code));
+    }
+    let built = Index::rebuild(root, cache, &Options::default()).map_err(failed)?;
+    Ok(keep(&mut opened, root, built, budget))
+}
+
+fn keep(
+    opened: &mut HashMap<PathBuf, Arc<Opened>>,
+    root: &Path,
+    (index, report): (Index, BuildReport),
+    budget: u32,
+) -> Arc<Opened> {
+    let aside: Vec<String> =
+        report.skipped.reasons().map(|(count, what)| format!("{count} {what}")).collect();
+    tracing::info!(root = %root.display(), index = report.summary(), set_aside = aside.join(", "), "code base indexed");
     let overview = context::overview(&index, tokens(budget / OVERVIEW_SHARE));
     let code = Arc::new(Opened { index, overview });
     opened.insert(root.to_path_buf(), Arc::clone(&code));
-    Ok(code)
+    code
 }
 
 fn picture(
     code: &Opened,
-    root: PathBuf,
+    root: &Path,
     item: &CleanItem,
     verdict: &Verdict,
     budget: u32,
-) -> Result<CodeContext, CodeError> {
+) -> Result<CodeContext, ContextError> {
     let query = Query::from_item(item, &verdict.modules);
-    let ranked = context::rank(&code.index, &query, RANKED).map_err(failed)?;
+    let ranked = context::rank(&code.index, &query, RANKED)?;
     let room = tokens(budget - budget / OVERVIEW_SHARE);
-    let packed = context::pack(&code.index, &query, &ranked, room).map_err(failed)?;
+    let packed = context::pack(&code.index, &query, &ranked, room)?;
     Ok(CodeContext {
-        root,
+        root: root.to_path_buf(),
         overview: code.overview.clone(),
         files: u32::try_from(packed.files.len()).unwrap_or(u32::MAX),
         tokens: packed.tokens as u64,

@@ -82,20 +82,24 @@ pub fn run(
         source,
     })?;
     let query = Query::from_text(&text);
-    let (index, report) = Index::open_or_build(&arguments.repo, folder, &Options::default())?;
-    let ranked = context::rank(&index, &query, arguments.top)?;
+    let question = |index: &Index| {
+        let ranked = context::rank(index, &query, arguments.top)?;
+        let text = match arguments.format {
+            ContextFormat::Prompt => context::pack(index, &query, &ranked, arguments.tokens)?.text,
+            ContextFormat::Paths | ContextFormat::Json => String::new(),
+        };
+        Ok((ranked, text))
+    };
+    let ((ranked, text), report) =
+        Index::ask(&arguments.repo, folder, &Options::default(), question)?;
     match arguments.format {
         ContextFormat::Paths => {
             ranked.iter().try_for_each(|file| writeln!(out, "{}", file.path))?;
         }
-        ContextFormat::Prompt => out
-            .write_all(context::pack(&index, &query, &ranked, arguments.tokens)?.text.as_bytes())?,
+        ContextFormat::Prompt => out.write_all(text.as_bytes())?,
         ContextFormat::Json => write_json(&report, &ranked, out)?,
     }
-    if arguments.explain {
-        explain(&report, &ranked, notes)?;
-    }
-    Ok(())
+    Ok(say(&report, &ranked, arguments.explain, notes)?)
 }
 
 fn read_query(path: &Path) -> std::io::Result<String> {
@@ -121,29 +125,28 @@ fn write_json(
     writeln!(out, "{answer}")
 }
 
-fn explain(
+/// Says what the reader has to know: everything if asked to explain, else what is out of the ordinary.
+fn say(
     report: &BuildReport,
     ranked: &[RankedFile],
+    explain: bool,
     notes: &mut impl Write,
 ) -> std::io::Result<()> {
-    writeln!(notes, "index: {}", report.summary())?;
     if let Some(reason) = report.rebuilt {
-        writeln!(notes, "built anew: {reason}")?;
+        writeln!(notes, "the index was built anew: {reason}")?;
     }
-    let skipped = report.skipped;
-    let aside = [
-        (skipped.large, "too large"),
-        (skipped.binary, "binary"),
-        (skipped.minified, "minified"),
-        (skipped.unreadable, "unreadable"),
-        (skipped.odd_paths, "with odd paths"),
-        (skipped.not_files, "links or devices"),
-        (skipped.secrets, "that hold credentials"),
-        (skipped.beyond_limit, "beyond the limit"),
-    ];
-    for (count, what) in aside.iter().filter(|(count, _)| *count > 0) {
+    let aside: Vec<_> = if explain {
+        report.skipped.reasons().collect()
+    } else {
+        report.skipped.surprises().collect()
+    };
+    for (count, what) in aside {
         writeln!(notes, "set aside: {count} {what}")?;
     }
+    if !explain {
+        return Ok(());
+    }
+    writeln!(notes, "index: {}", report.summary())?;
     for (place, file) in ranked.iter().enumerate() {
         writeln!(
             notes,

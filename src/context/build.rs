@@ -5,11 +5,12 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::catalog::{Entry, SegmentName};
 use super::document::{Content, Reader};
 use super::language::Language;
 use super::scan::{Found, Stamp};
 use super::segment::Builder;
-use super::store::{SegmentName, Store};
+use super::store::Store;
 use super::{BuildReport, ContextError, Options};
 
 /// Words one thread holds before it writes a segment: about 64 MiB.
@@ -18,14 +19,17 @@ const WORDS_PER_SEGMENT: usize = 2_000_000;
 const LARGEST_PROSE: u64 = 64 << 10;
 const LONGEST_LINE: usize = 5_000;
 
+/// A segment with its documents, which do not yet know its number.
+pub(super) type Built = (SegmentName, Vec<Entry>);
+
 /// Reads `files` into new segments named after `generation`.
 pub(super) fn build(
     root: &Path,
     store: &Store,
-    files: &[&Found],
+    files: &[Found],
     generation: u64,
     options: &Options,
-) -> Result<Vec<SegmentName>, ContextError> {
+) -> Result<Vec<Built>, ContextError> {
     let next = AtomicUsize::new(0);
     let number = AtomicUsize::new(0);
     let threads = options.threads.clamp(1, files.len().div_ceil(16).max(1));
@@ -46,7 +50,7 @@ pub(super) fn build(
     for part in parts {
         segments.extend(part?);
     }
-    segments.sort_by(|a, b| a.file.cmp(&b.file));
+    segments.sort_by(|a, b| a.0.file.cmp(&b.0.file));
     Ok(segments)
 }
 
@@ -59,7 +63,7 @@ struct Worker<'a> {
     reader: Reader,
     builder: Builder,
     buffer: Vec<u8>,
-    segments: Vec<SegmentName>,
+    segments: Vec<Built>,
 }
 
 impl<'a> Worker<'a> {
@@ -83,11 +87,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(
-        mut self,
-        files: &[&Found],
-        next: &AtomicUsize,
-    ) -> Result<Vec<SegmentName>, ContextError> {
+    fn run(mut self, files: &[Found], next: &AtomicUsize) -> Result<Vec<Built>, ContextError> {
         /// Files taken at once, so that neighbours share a thread.
         const STRIDE: usize = 16;
         loop {
@@ -143,8 +143,11 @@ impl<'a> Worker<'a> {
             self.number.fetch_add(1, Ordering::Relaxed)
         );
         let path = self.store.path(&file);
-        self.builder.write(&path).map_err(|source| ContextError::Store { path, source })?;
-        self.segments.push(SegmentName { file, dead: Vec::new() });
+        let written =
+            self.builder.write(&path).map_err(|source| ContextError::Store { path, source })?;
+        let documents = u32::try_from(written.entries.len()).unwrap_or(u32::MAX);
+        let name = SegmentName { file, sum: written.sum, documents, words: written.words };
+        self.segments.push((name, written.entries));
         Ok(())
     }
 }
@@ -191,52 +194,6 @@ impl NoFollow for std::fs::OpenOptions {
         )
     }
 }
-
-/// A document of a segment: its number, its path, and what it was like.
-pub(super) type Known<'a> = (u32, &'a str, Stamp);
-
-/// What has to be done to bring a known index up to date.
-pub(super) struct Plan<'a> {
-    /// New, changed, or not to be trusted.
-    pub read: Vec<&'a Found>,
-    /// Known documents that are no longer true, by segment.
-    pub dead: Vec<Vec<u32>>,
-    /// How many known documents stay.
-    pub kept: usize,
-}
-
-/// Compares what is there, in the order of paths, with what is known.
-pub(super) fn plan<'a>(files: &'a [Found], known: &[Vec<Known<'_>>], looked_at: i64) -> Plan<'a> {
-    let mut kept = vec![false; files.len()];
-    let mut dead = vec![Vec::new(); known.len()];
-    for (segment, documents) in known.iter().enumerate() {
-        for (number, path, stamp) in documents {
-            let place = files.binary_search_by(|file| file.path.as_str().cmp(path));
-            let same = |at: &usize| files[*at].stamp == *stamp && !stamp.is_fresh_at(looked_at);
-            match place.ok().filter(same) {
-                Some(at) if !kept[at] => kept[at] = true,
-                _ => dead[segment].push(*number),
-            }
-        }
-    }
-    let read = files.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(file, _)| file).collect();
-    Plan { read, dead, kept: kept.iter().filter(|kept| **kept).count() }
-}
-
-/// Is it better to start anew than to add to what is there?
-pub(super) fn is_worn(plan: &Plan<'_>, segments: usize) -> Option<&'static str> {
-    let dead: usize = plan.dead.iter().map(Vec::len).sum();
-    if plan.kept == 0 {
-        return Some("nothing to keep");
-    }
-    if dead + plan.read.len() > plan.kept {
-        return Some("most files changed");
-    }
-    (segments > MOST_SEGMENTS).then_some("too many small parts")
-}
-
-/// A query looks into every segment, so there must not be many.
-pub(super) const MOST_SEGMENTS: usize = 24;
 
 /// What a build did, for people.
 impl BuildReport {

@@ -19,6 +19,52 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// Appends a number in four bytes.
+pub(super) fn put_four(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a number in eight bytes.
+pub(super) fn put_eight(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// A sum that tells damaged bytes from whole ones; any change within eight bytes changes it.
+pub(super) fn checksum(bytes: &[u8]) -> u64 {
+    let step = |sum: u64, word: [u8; 8]| {
+        (sum.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let sum = words.iter().fold(bytes.len() as u64, |sum, word| step(sum, *word));
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    super::term::mix(step(sum, last))
+}
+
+/// The same in four bytes, for small pieces.
+pub(super) fn short_checksum(bytes: &[u8]) -> u32 {
+    let sum = checksum(bytes);
+    (sum >> 32) as u32 ^ (sum & 0xffff_ffff) as u32
+}
+
+/// Puts a mark and a checksum before the content of a file.
+pub(super) fn seal(magic: &[u8; 8], content: &[u8]) -> Vec<u8> {
+    let mut file = Vec::with_capacity(content.len() + 16);
+    file.extend_from_slice(magic);
+    put_eight(&mut file, checksum(content));
+    file.extend_from_slice(content);
+    file
+}
+
+/// The content of a file that was sealed, if it is whole.
+pub(super) fn unseal<'a>(magic: &[u8; 8], file: &'a [u8]) -> Result<Bytes<'a>, Malformed> {
+    let mut bytes = Bytes(file);
+    if bytes.take(8)? != magic || bytes.fixed()? != checksum(bytes.0) {
+        return Err(Malformed);
+    }
+    Ok(bytes)
+}
+
 /// Reads what was appended, in order.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
@@ -60,6 +106,11 @@ impl<'a> Bytes<'a> {
         std::str::from_utf8(self.take(length)?).map_err(|_| Malformed)
     }
 
+    pub(super) fn four(&mut self) -> Result<u32, Malformed> {
+        let bytes: [u8; 4] = self.take(4)?.try_into().map_err(|_| Malformed)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
     pub(super) fn fixed(&mut self) -> Result<u64, Malformed> {
         let bytes: [u8; 8] = self.take(8)?.try_into().map_err(|_| Malformed)?;
         Ok(u64::from_le_bytes(bytes))
@@ -90,6 +141,20 @@ mod tests {
             }
             assert_eq!(bytes.text(), Ok(text.as_str()));
             assert!(bytes.is_empty());
+        }
+
+        #[test]
+        fn a_sealed_file_is_whole_or_refused(
+            content in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..60),
+            at in proptest::prelude::any::<proptest::sample::Index>(),
+            flip in 1u8..,
+        ) {
+            let mut file = seal(b"testing\0", &content);
+            assert_eq!(unseal(b"testing\0", &file).map(|bytes| bytes.0.to_vec()), Ok(content));
+            assert!(unseal(b"testing\0", &file[..at.index(file.len())]).is_err());
+            let at = at.index(file.len());
+            file[at] ^= flip;
+            assert!(unseal(b"testing\0", &file).is_err());
         }
 
         #[test]

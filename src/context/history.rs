@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::bytes::{Bytes, Malformed, put_number, put_text};
+use super::bytes::{Malformed, put_number, put_text, seal, unseal};
 use super::git::{self, Bounds};
 use super::term::{self, Term};
 
-const MAGIC: &[u8; 8] = b"hbctx\0h1";
+const MAGIC: &[u8; 8] = b"hbctx\0h2";
 /// Commits looked back.
 pub(super) const MOST_COMMITS: usize = 3000;
 /// A commit that touches more says nothing about any of them.
@@ -109,17 +109,11 @@ impl History {
             put_number(&mut out, commit.files.len() as u64);
             commit.files.iter().for_each(|file| put_number(&mut out, u64::from(*file)));
         }
-        let mut file = MAGIC.to_vec();
-        file.extend_from_slice(&term::mix(term::raw_hash(3, &out)).to_le_bytes());
-        file.append(&mut out);
-        file
+        seal(MAGIC, &out)
     }
 
     pub(super) fn from_bytes(file: &[u8]) -> Result<Self, Malformed> {
-        let mut bytes = Bytes(file);
-        if bytes.take(8)? != MAGIC || bytes.fixed()? != term::mix(term::raw_hash(3, bytes.0)) {
-            return Err(Malformed);
-        }
+        let mut bytes = unseal(MAGIC, file)?;
         let mut history = Self { head: bytes.text()?.to_owned(), ..Self::default() };
         for _ in 0..bytes.number()? {
             history.paths.push(bytes.text()?.to_owned());

@@ -1,15 +1,16 @@
 //! The index of one repository: built or brought up to date, then read.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::build::{self, Plan};
+use super::build;
+use super::catalog::{Catalog, Entry};
 use super::document::{Definition, FIELDS, Posting};
 use super::history::History;
 use super::kind::Kind;
-use super::scan::{self, Found};
-use super::segment::{Entry, Segment, SegmentError};
-use super::store::{Manifest, SegmentName, Store};
+use super::plan;
+use super::rescan::{self, Seen};
+use super::segment::{Segment, SegmentError};
+use super::store::Store;
 use super::term::Term;
 use super::{BuildReport, ContextError, Options};
 
@@ -25,7 +26,6 @@ pub struct Index {
     root: PathBuf,
     segments: Vec<(Segment, Vec<u32>)>,
     files: Vec<Entry>,
-    home: Vec<u32>,
     history: History,
     average: [f64; FIELDS],
 }
@@ -40,20 +40,54 @@ impl Index {
         cache: &Path,
         options: &Options,
     ) -> Result<(Self, BuildReport), ContextError> {
+        Self::open(repository, cache, options, None)
+    }
+
+    /// Builds the index anew whatever there is, and opens it: the way on from
+    /// [`ContextError::Damaged`].
+    pub fn rebuild(
+        repository: &Path,
+        cache: &Path,
+        options: &Options,
+    ) -> Result<(Self, BuildReport), ContextError> {
+        Self::open(repository, cache, options, Some(DAMAGED))
+    }
+
+    /// Opens the index and asks it. Should it turn out to be damaged, it is built anew and asked once
+    /// more; the report says so.
+    pub fn ask<T>(
+        repository: &Path,
+        cache: &Path,
+        options: &Options,
+        question: impl Fn(&Self) -> Result<T, ContextError>,
+    ) -> Result<(T, BuildReport), ContextError> {
+        let (index, report) = Self::open_or_build(repository, cache, options)?;
+        match question(&index) {
+            Err(ContextError::Damaged { .. }) => {
+                let (index, report) = Self::rebuild(repository, cache, options)?;
+                Ok((question(&index)?, report))
+            }
+            answer => Ok((answer?, report)),
+        }
+    }
+
+    fn open(
+        repository: &Path,
+        cache: &Path,
+        options: &Options,
+        given_up: Option<&'static str>,
+    ) -> Result<(Self, BuildReport), ContextError> {
         let unreadable = |source| ContextError::Repository { path: repository.to_owned(), source };
         let root = repository.canonicalize().map_err(unreadable)?;
         if !root.is_dir() {
             return Err(unreadable(std::io::ErrorKind::NotADirectory.into()));
         }
-        std::fs::create_dir_all(cache)
-            .map_err(|source| ContextError::Store { path: cache.to_owned(), source })?;
-        let cache = cache
-            .canonicalize()
-            .map_err(|source| ContextError::Store { path: cache.to_owned(), source })?;
-        let store = Store::open(&cache, &root)?;
-        let (lock, now) = store.lock()?;
-        let mut report = BuildReport::default();
-        let history = std::thread::scope(|scope| {
+        let unwritable = |source| ContextError::Store { path: cache.to_owned(), source };
+        std::fs::create_dir_all(cache).map_err(unwritable)?;
+        let store = Store::open(&cache.canonicalize().map_err(unwritable)?, &root)?;
+        let (_lock, now) = store.lock()?;
+        let mut report = BuildReport { rebuilt: given_up, ..BuildReport::default() };
+        let (updated, history) = std::thread::scope(|scope| {
             let history = scope.spawn(|| {
                 if options.history {
                     refresh_history(&root, &store)
@@ -61,54 +95,30 @@ impl Index {
                     Ok(History::default())
                 }
             });
-            let (manifest, opened) = update(&root, &store, now, options, &mut report)?;
-            let history = history.join().unwrap_or(Err(ContextError::Worker))?;
-            Ok::<_, ContextError>((history, manifest, opened))
+            let updated = update(&root, &store, now, options, &mut report);
+            (updated, history.join().unwrap_or(Err(ContextError::Worker)))
         });
-        let (history, manifest, opened) = history?;
-        drop(lock);
+        let ((catalog, segments), history) = (updated?, history?);
         report.commits = history.commits.len();
-        let index = Self::read(root, &store, &manifest, opened, history)
-            .map_err(|error| ContextError::Damaged { reason: error.to_string() })?;
+        let index = Self::of(root, catalog, segments, history);
         index.files.iter().for_each(|entry| report.skipped.count(entry.content));
         Ok((index, report))
     }
 
-    fn read(
-        root: PathBuf,
-        store: &Store,
-        manifest: &Manifest,
-        mut already: Opened,
-        history: History,
-    ) -> Result<Self, SegmentError> {
-        let mut opened = Vec::new();
-        let mut all = Vec::new();
-        for (number, name) in manifest.segments.iter().enumerate() {
-            let (segment, entries) = match already.remove(&name.file) {
-                Some(open) => open,
-                None => Segment::open(&store.path(&name.file))?,
-            };
-            let count = entries.len();
-            let dead: HashSet<u32> = name.dead.iter().copied().collect();
-            all.extend(
-                entries
-                    .into_iter()
-                    .zip(0u32..)
-                    .filter(|(_, local)| !dead.contains(local))
-                    .map(|(entry, local)| (entry, number, local)),
-            );
-            opened.push((segment, vec![NONE; count]));
+    fn of(root: PathBuf, catalog: Catalog, opened: Vec<Segment>, history: History) -> Self {
+        let counts = catalog.segments.iter().map(|segment| segment.documents as usize);
+        let mut segments: Vec<(Segment, Vec<u32>)> =
+            opened.into_iter().zip(counts.map(|count| vec![NONE; count])).collect();
+        for (entry, global) in catalog.files.iter().zip(0u32..) {
+            if let Some(place) = segments
+                .get_mut(entry.home.segment as usize)
+                .and_then(|(_, globals)| globals.get_mut(entry.home.local as usize))
+            {
+                *place = global;
+            }
         }
-        all.sort_unstable_by(|a, b| a.0.path.cmp(&b.0.path));
-        let mut files = Vec::with_capacity(all.len());
-        let mut home = Vec::with_capacity(all.len());
-        for ((entry, segment, local), global) in all.into_iter().zip(0u32..) {
-            opened[segment].1[local as usize] = global;
-            files.push(entry);
-            home.push(u32::try_from(segment).unwrap_or(NONE));
-        }
-        let average = average_lengths(&files);
-        Ok(Self { root, segments: opened, files, home, history, average })
+        let average = average_lengths(&catalog.files);
+        Self { root, segments, files: catalog.files, history, average }
     }
 
     /// The repository's root.
@@ -159,14 +169,12 @@ impl Index {
 
     /// What a file defines, in its order.
     pub fn definitions(&self, file: u32) -> Result<Vec<Definition>, ContextError> {
-        let (Some(entry), Some(home)) =
-            (self.files.get(file as usize), self.home.get(file as usize))
-        else {
+        let Some(entry) = self.files.get(file as usize) else { return Ok(Vec::new()) };
+        let Some((segment, _)) = self.segments.get(entry.home.segment as usize) else {
             return Ok(Vec::new());
         };
-        let Some((segment, _)) = self.segments.get(*home as usize) else { return Ok(Vec::new()) };
         segment
-            .definitions(entry)
+            .definitions(&entry.home)
             .map_err(|error| ContextError::Damaged { reason: error.to_string() })
     }
 }
@@ -193,79 +201,83 @@ fn refresh_history(root: &Path, store: &Store) -> Result<History, ContextError> 
     Ok(history)
 }
 
-/// Brings the segments up to date and gives the manifest that names them.
+/// Brings the segments up to date and gives the catalogue that names them, with all of them open.
 fn update(
     root: &Path,
     store: &Store,
     now: i64,
     options: &Options,
     report: &mut BuildReport,
-) -> Result<(Manifest, Opened), ContextError> {
-    let (files, skipped) = scan::scan(root, options.threads, options.most_files);
-    report.files = files.len();
-    report.skipped = skipped;
-    let present = store.manifest();
-    let opened = present.as_ref().map(|manifest| open_all(store, manifest));
-    let (mut manifest, mut opened) = match (present, opened) {
-        (Some(manifest), Some(Ok(opened))) => (manifest, opened),
-        (Some(_), _) => {
-            report.rebuilt = Some("the old one was damaged");
-            (store.empty_manifest(), Opened::new())
-        }
-        (None, _) => (store.empty_manifest(), Opened::new()),
-    };
-    let known = living(&manifest, &opened);
-    let mut todo = build::plan(&files, &known, manifest.looked_at);
-    if let Some(reason) =
-        build::is_worn(&todo, manifest.segments.len()).filter(|_| !manifest.segments.is_empty())
-    {
-        report.rebuilt = Some(reason);
-        manifest.segments.clear();
-        todo = Plan { read: files.iter().collect::<Vec<&Found>>(), dead: Vec::new(), kept: 0 };
+) -> Result<(Catalog, Vec<Segment>), ContextError> {
+    let (mut catalog, opened) = known(store, options, report);
+    let mut seen = look(root, &catalog, options);
+    report.skipped = seen.skipped;
+    let new = std::mem::take(&mut seen.new);
+    let fresh = catalog.tree.directories.iter().any(|d| d.stamp.is_fresh_at(catalog.looked_at));
+    let todo = plan::plan(&mut catalog, &seen, new);
+    report.files = todo.kept.len() + todo.read.len();
+    (report.kept, report.read, report.gone) = (todo.kept.len(), todo.read.len(), todo.gone);
+    let changed = report.read > 0 || report.gone > 0 || fresh || catalog.tree != seen.tree;
+    catalog.files = todo.kept;
+    if !changed && catalog.generation > 0 {
+        return Ok((catalog, opened));
     }
-    report.kept = todo.kept;
-    report.read = todo.read.len();
-    report.gone = todo.dead.iter().map(Vec::len).sum();
-    if report.read > 0 || report.gone > 0 || manifest.generation == 0 {
-        manifest.generation += 1;
-        let new = build::build(root, store, &todo.read, manifest.generation, options)?;
-        retire(&mut manifest.segments, &todo.dead, &known);
-        manifest.segments.extend(new);
-        manifest.looked_at = now;
-        store.publish(&manifest)?;
+    let stays = |name: &str| todo.segments.iter().any(|segment| segment.file == name);
+    let names = std::mem::take(&mut catalog.segments).into_iter();
+    let mut segments: Vec<Segment> = names
+        .zip(opened)
+        .filter(|(name, _)| stays(&name.file))
+        .map(|(_, segment)| segment)
+        .collect();
+    catalog.generation += 1;
+    catalog.looked_at = now;
+    catalog.tree = seen.tree;
+    catalog.segments = todo.segments;
+    for (name, entries) in build::build(root, store, &todo.read, catalog.generation, options)? {
+        let number = u32::try_from(segments.len()).unwrap_or(NONE);
+        let open = Segment::open(&store.path(&name.file), name.sum);
+        segments.push(open.map_err(|error| ContextError::Damaged { reason: error.to_string() })?);
+        catalog.segments.push(name);
+        catalog.files.extend(entries.into_iter().map(|mut entry| {
+            entry.home.segment = number;
+            entry
+        }));
     }
-    opened.retain(|file, _| manifest.segments.iter().any(|segment| segment.file == *file));
-    Ok((manifest, opened))
+    // Not unstable: it is quick with the ordered parts that were put together here.
+    catalog.files.sort_by(|a, b| a.path.cmp(&b.path));
+    store.publish(&catalog)?;
+    Ok((catalog, segments))
 }
 
-/// Segments that are open already, by file name, so that none is opened twice.
-type Opened = HashMap<String, (Segment, Vec<Entry>)>;
+const DAMAGED: &str = "the old one was damaged";
 
-fn open_all(store: &Store, manifest: &Manifest) -> Result<Opened, SegmentError> {
-    let names = manifest.segments.iter().map(|name| name.file.clone());
-    names.map(|file| Ok((file.clone(), Segment::open(&store.path(&file))?))).collect()
-}
-
-/// The living documents of every segment.
-fn living<'a>(manifest: &Manifest, opened: &'a Opened) -> Vec<Vec<build::Known<'a>>> {
-    let of_segment = |name: &SegmentName| {
-        let dead: HashSet<u32> = name.dead.iter().copied().collect();
-        let entries = opened.get(&name.file).map_or(&[][..], |(_, entries)| entries.as_slice());
-        let living = entries.iter().zip(0u32..).filter(|(_, number)| !dead.contains(number));
-        living.map(|(entry, number)| (number, entry.path.as_str(), entry.stamp)).collect()
+/// What is known from before, with its segments open; nothing if it cannot be used.
+fn known(store: &Store, options: &Options, report: &mut BuildReport) -> (Catalog, Vec<Segment>) {
+    let empty = Catalog::empty(store.root(), options);
+    if report.rebuilt.is_some() {
+        return (empty, Vec::new());
+    }
+    let open = |catalog: &Catalog| -> Result<Vec<Segment>, SegmentError> {
+        let names = catalog.segments.iter();
+        names.map(|name| Segment::open(&store.path(&name.file), name.sum)).collect()
     };
-    manifest.segments.iter().map(of_segment).collect()
+    let reason = match store.catalog() {
+        Ok(None) => return (empty, Vec::new()),
+        Ok(Some(catalog)) if !catalog.is_like(&empty) => "it was made by other rules",
+        Ok(Some(catalog)) => match open(&catalog) {
+            Ok(segments) => return (catalog, segments),
+            Err(_) => DAMAGED,
+        },
+        Err(_) => DAMAGED,
+    };
+    report.rebuilt = Some(reason);
+    (empty, Vec::new())
 }
 
-/// Marks documents dead, and drops segments in which nothing lives.
-fn retire(segments: &mut Vec<SegmentName>, dead: &[Vec<u32>], known: &[Vec<build::Known<'_>>]) {
-    let mut number = 0;
-    segments.retain_mut(|segment| {
-        let newly = dead.get(number).map_or(&[][..], Vec::as_slice);
-        let living = known.get(number).map_or(0, Vec::len);
-        number += 1;
-        segment.dead.extend_from_slice(newly);
-        segment.dead.sort_unstable();
-        newly.len() < living
-    });
+/// Looks what is there: the quick way where possible.
+fn look(root: &Path, catalog: &Catalog, options: &Options) -> Seen {
+    let (threads, most) = (options.threads, options.most_files);
+    rescan::again(root, &catalog.tree, &catalog.files, catalog.looked_at, threads)
+        .filter(|seen| seen.known.len() + seen.new.len() <= most)
+        .unwrap_or_else(|| rescan::whole(root, &catalog.files, threads, most))
 }

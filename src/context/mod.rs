@@ -49,6 +49,7 @@
 
 mod build;
 mod bytes;
+mod catalog;
 mod definition;
 mod document;
 mod git;
@@ -62,8 +63,10 @@ mod overview;
 mod pack;
 mod past;
 mod places;
+mod plan;
 mod query;
 mod rank;
+mod rescan;
 mod scan;
 mod segment;
 mod signals;
@@ -73,6 +76,7 @@ mod term;
 
 use std::path::PathBuf;
 
+pub use catalog::Entry;
 pub use document::{Content, Definition, Document, FIELDS, Field, Posting, Reader};
 pub use history::{Commit, History};
 pub use index::Index;
@@ -83,7 +87,6 @@ pub use pack::{Packed, estimate_tokens, pack};
 pub use query::{Query, Weighted};
 pub use rank::{RankedFile, rank};
 pub use scan::{Found, Skipped, Stamp};
-pub use segment::Entry;
 pub use signals::{SIGNALS, Signals, signals};
 
 /// How an index is built.
@@ -149,7 +152,7 @@ pub enum ContextError {
         /// As given.
         cache: PathBuf,
     },
-    /// The index was damaged while it was in use; opening it again rebuilds it.
+    /// The index is damaged; [`Index::rebuild`] makes it anew.
     #[error("the index is damaged ({reason})")]
     Damaged {
         /// What was wrong.

@@ -9,7 +9,7 @@ use super::document::Content;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
 /// What tells whether a file has changed since it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Stamp {
     /// When its content, name or rights last changed, in nanoseconds since the epoch. Unlike the
     /// time of modification, no program can set it back.
@@ -57,7 +57,8 @@ pub struct Skipped {
     pub minified: u64,
     /// Known by path only, or not at all: files and folders that could not be read.
     pub unreadable: u64,
-    /// Paths that are not text or hold control characters.
+    /// Files, and folders with all that is in them, whose paths are not text or hold control
+    /// characters.
     pub odd_paths: u64,
     /// Symbolic links, sockets, devices.
     pub not_files: u64,
@@ -77,6 +78,28 @@ impl Skipped {
             Content::Minified => self.minified += 1,
             Content::Unreadable => self.unreadable += 1,
         }
+    }
+
+    /// What was set aside and why, for people; nothing that was not.
+    pub fn reasons(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
+        [
+            (self.large, "too large"),
+            (self.binary, "binary"),
+            (self.minified, "minified"),
+            (self.unreadable, "unreadable"),
+            (self.odd_paths, "with odd paths"),
+            (self.not_files, "links or devices"),
+            (self.secrets, "that hold credentials"),
+            (self.beyond_limit, "beyond the limit"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+    }
+
+    /// The same, but only what is out of the ordinary: any repository has links and pictures.
+    pub fn surprises(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
+        let ordinary = Self { large: 0, binary: 0, minified: 0, not_files: 0, secrets: 0, ..*self };
+        ordinary.reasons()
     }
 
     /// Adds what another part of the work set aside.
@@ -106,9 +129,66 @@ fn is_secret(path: &str) -> bool {
     (env || key || named) && !sample
 }
 
-/// Walks `root` and gives its files in the order of their paths.
-pub fn scan(root: &Path, threads: usize, most: usize) -> (Vec<Found>, Skipped) {
-    let collected: Mutex<(Vec<Found>, Skipped)> = Mutex::default();
+/// What was set aside in one folder, besides what lies in folders below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Aside {
+    pub odd_paths: u32,
+    pub not_files: u32,
+    pub secrets: u32,
+}
+
+/// A folder that was listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Directory {
+    /// Relative to the root, without a slash at its end; the root itself is empty.
+    pub path: String,
+    /// As it was before it was listed. It moves whenever a name in it comes or goes.
+    pub stamp: Stamp,
+    pub aside: Aside,
+}
+
+/// A file whose content decides which files are left out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rule {
+    /// Relative to the root, or absolute.
+    pub path: String,
+    /// As it was before it was read; the default if it was not there.
+    pub stamp: Stamp,
+}
+
+/// The folders of a repository as they were when it was walked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Tree {
+    /// In the order of their paths, so that each follows the one it lies in.
+    pub directories: Vec<Directory>,
+    /// In the order of their paths.
+    pub rules: Vec<Rule>,
+    /// Nothing was unreadable or left out, so a folder that has not changed need not be listed again.
+    pub whole: bool,
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// In the order of their paths.
+    pub files: Vec<Found>,
+    pub tree: Tree,
+    pub skipped: Skipped,
+}
+
+/// Walks `root` and gives its files in the order of their paths, at most `most` of them.
+pub(super) fn scan(root: &Path, threads: usize, most: usize) -> Scanned {
+    walk(root, threads, most, |_| true)
+}
+
+/// Walks what is `wanted` below `root`: a folder that is not is not entered, a file not given.
+pub(super) fn walk(
+    root: &Path,
+    threads: usize,
+    most: usize,
+    wanted: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
+) -> Scanned {
+    let collected: Mutex<Scanned> = Mutex::default();
     let walker = WalkBuilder::new(root)
         .hidden(false)
         .parents(false)
@@ -116,77 +196,188 @@ pub fn scan(root: &Path, threads: usize, most: usize) -> (Vec<Found>, Skipped) {
         .require_git(false)
         .follow_links(false)
         .threads(threads)
-        .filter_entry(|entry| {
-            entry.depth() == 0 || !NEVER.contains(&entry.file_name().to_string_lossy().as_ref())
+        .filter_entry(move |entry| {
+            entry.depth() == 0
+                || !NEVER.contains(&entry.file_name().to_string_lossy().as_ref()) && wanted(entry)
         })
         .build_parallel();
     walker.run(|| {
-        let mut batch =
-            Batch { shared: &collected, found: Vec::new(), skipped: Skipped::default() };
-        Box::new(move |entry| {
-            batch.take(root, entry);
-            WalkState::Continue
-        })
+        let mut batch = Batch { shared: &collected, most, own: Scanned::default() };
+        Box::new(move |entry| batch.take(root, entry))
     });
-    let (mut found, mut skipped) =
-        collected.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    if found.len() > most {
-        skipped.beyond_limit = u64::try_from(found.len() - most).unwrap_or(u64::MAX);
-        found.truncate(most);
+    let mut all = collected.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    all.keep_within(most, 0);
+    all.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    all.tree.whole = all.skipped.unreadable == 0 && all.skipped.beyond_limit == 0;
+    if all.tree.directories.len() > most {
+        all.tree = Tree::default();
     }
-    (found, skipped)
+    fold(&mut all.tree.directories);
+    all.tree.rules.sort_unstable();
+    all
 }
 
-/// What one thread of the walk has found; handed over when the thread is done.
+/// One directory for each path, with what was set aside in it.
+fn fold(directories: &mut Vec<Directory>) {
+    // The listed one, which has a stamp, comes before the counts of what was found in it.
+    directories
+        .sort_unstable_by(|a, b| a.path.cmp(&b.path).then(b.stamp.inode.cmp(&a.stamp.inode)));
+    directories.dedup_by(|more, first| {
+        let same = more.path == first.path;
+        if same {
+            first.aside.odd_paths += more.aside.odd_paths;
+            first.aside.not_files += more.aside.not_files;
+            first.aside.secrets += more.aside.secrets;
+        }
+        same
+    });
+}
+
+/// The folder a path lies in.
+pub(super) fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The files in a folder, or of the repository it is the root of, that decide what is left out.
+pub(super) fn rules_in(root: &Path, folder: &str) -> Vec<Rule> {
+    let place = root.join(folder);
+    let within = |name: &str| {
+        if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+    };
+    let mut rules = Vec::new();
+    for name in [".gitignore", ".ignore"] {
+        if let Ok(metadata) = place.join(name).metadata() {
+            rules.push(Rule { path: within(name), stamp: Stamp::of(&metadata) });
+        }
+    }
+    if let Ok(metadata) = place.join(".git").symlink_metadata() {
+        let path = if metadata.is_file() {
+            exclude_of_worktree(&place)
+        } else {
+            Some(within(".git/info/exclude"))
+        };
+        rules.extend(path.map(|path| Rule { stamp: stamp_of_rule(root, &path), path }));
+    }
+    rules.sort_unstable();
+    rules
+}
+
+/// How a rule is now.
+pub(super) fn stamp_of_rule(root: &Path, path: &str) -> Stamp {
+    root.join(path).metadata().map_or_else(|_| Stamp::default(), |metadata| Stamp::of(&metadata))
+}
+
+/// A second work tree of a repository shares the first one's rules.
+fn exclude_of_worktree(place: &Path) -> Option<String> {
+    let first_line = |path: &Path| -> Option<String> {
+        let mut text = String::new();
+        let file = std::fs::File::open(path).ok()?;
+        std::io::Read::read_to_string(&mut std::io::Read::take(file, 4096), &mut text).ok()?;
+        text.lines().next().map(str::to_owned)
+    };
+    let pointer = first_line(&place.join(".git"))?;
+    let own = place.join(pointer.strip_prefix("gitdir: ")?);
+    let common = own.join(first_line(&own.join("commondir"))?);
+    common.join("info/exclude").to_str().map(str::to_owned)
+}
+
+impl Scanned {
+    /// Forgets files beyond the limit once there are `slack` too many, so that memory stays bounded.
+    fn keep_within(&mut self, most: usize, slack: usize) {
+        if self.files.len() <= most.saturating_add(slack) {
+            return;
+        }
+        let dropped = self.files.len() - most;
+        self.files.select_nth_unstable_by(most, |a, b| a.path.cmp(&b.path));
+        self.files.truncate(most);
+        self.skipped.beyond_limit += u64::try_from(dropped).unwrap_or(u64::MAX);
+    }
+}
+
+/// What one thread of the walk has found; handed over now and then.
 struct Batch<'a> {
-    shared: &'a Mutex<(Vec<Found>, Skipped)>,
-    found: Vec<Found>,
-    skipped: Skipped,
+    shared: &'a Mutex<Scanned>,
+    most: usize,
+    own: Scanned,
 }
 
 impl Batch<'_> {
-    fn take(&mut self, root: &Path, entry: Result<DirEntry, ignore::Error>) {
+    fn take(&mut self, root: &Path, entry: Result<DirEntry, ignore::Error>) -> WalkState {
+        /// Files after which a thread hands over.
+        const HAND_OVER: usize = 4096;
         let Ok(entry) = entry else {
-            self.skipped.unreadable += 1;
-            return;
+            self.own.skipped.unreadable += 1;
+            return WalkState::Continue;
         };
-        let Some(kind) = entry.file_type() else { return };
+        let Some(kind) = entry.file_type() else { return WalkState::Continue };
+        let relative = entry.path().strip_prefix(root).unwrap_or_else(|_| entry.path());
+        let plain = relative.to_str().filter(|path| !path.contains(char::is_control));
+        let Some(path) = plain else {
+            self.aside(relative, |aside| &mut aside.odd_paths);
+            self.own.skipped.odd_paths += 1;
+            return if kind.is_dir() { WalkState::Skip } else { WalkState::Continue };
+        };
         if kind.is_dir() {
-            return;
-        }
-        if !kind.is_file() {
-            self.skipped.not_files += 1;
-            return;
-        }
-        let Some(path) = entry
-            .path()
-            .strip_prefix(root)
-            .ok()
-            .and_then(Path::to_str)
-            .filter(|path| !path.contains(char::is_control))
-        else {
-            self.skipped.odd_paths += 1;
-            return;
-        };
-        if is_secret(path) {
-            self.skipped.secrets += 1;
-            return;
-        }
-        match entry.metadata() {
-            Ok(metadata) => {
-                self.found.push(Found { path: path.to_owned(), stamp: Stamp::of(&metadata) });
+            self.directory(root, path, &entry);
+        } else if !kind.is_file() {
+            self.aside(relative, |aside| &mut aside.not_files);
+            self.own.skipped.not_files += 1;
+        } else if is_secret(path) {
+            self.aside(relative, |aside| &mut aside.secrets);
+            self.own.skipped.secrets += 1;
+        } else {
+            match entry.metadata() {
+                Ok(metadata) => {
+                    let stamp = Stamp::of(&metadata);
+                    self.own.files.push(Found { path: path.to_owned(), stamp });
+                }
+                Err(_) => self.own.skipped.unreadable += 1,
             }
-            Err(_) => self.skipped.unreadable += 1,
         }
+        if self.own.files.len() + self.own.tree.directories.len() >= HAND_OVER {
+            self.hand_over();
+        }
+        WalkState::Continue
+    }
+
+    fn directory(&mut self, root: &Path, path: &str, entry: &DirEntry) {
+        match entry.metadata() {
+            Ok(metadata) => self.own.tree.directories.push(Directory {
+                path: path.to_owned(),
+                stamp: Stamp::of(&metadata),
+                aside: Aside::default(),
+            }),
+            Err(_) => self.own.skipped.unreadable += 1,
+        }
+        self.own.tree.rules.extend(rules_in(root, path));
+    }
+
+    /// Counts something set aside in the folder it lies in. Such a folder's own path is plain,
+    /// because no other is entered.
+    fn aside(&mut self, relative: &Path, count: impl Fn(&mut Aside) -> &mut u32) {
+        let folder = relative.parent().and_then(Path::to_str).unwrap_or_default();
+        let mut aside = Aside::default();
+        *count(&mut aside) = 1;
+        let directories = &mut self.own.tree.directories;
+        directories.push(Directory { path: folder.to_owned(), stamp: Stamp::default(), aside });
+    }
+
+    fn hand_over(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        let mut shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        shared.files.extend(own.files);
+        shared.skipped.add(&own.skipped);
+        shared.tree.rules.extend(own.tree.rules);
+        shared.tree.directories.extend(own.tree.directories);
+        // More than that are forgotten in the end.
+        shared.tree.directories.truncate(self.most.saturating_add(1));
+        shared.keep_within(self.most, self.most.max(16_384));
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        let mut shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        shared.0.append(&mut self.found);
-        shared.1.add(&self.skipped);
+        self.hand_over();
     }
 }
 
@@ -209,13 +400,13 @@ mod tests {
         std::fs::write(root.join(".env"), "PASSWORD=x").unwrap();
         std::os::unix::fs::symlink(root, root.join("src/loop")).unwrap();
         for threads in [1, 4] {
-            let (found, skipped) = scan(root, threads, 100);
-            let paths: Vec<_> = found.iter().map(|file| file.path.as_str()).collect();
+            let Scanned { files, skipped, .. } = scan(root, threads, 100);
+            let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
             assert_eq!(paths, [".gitignore", "src/a.rs", "src/b.rs"]);
             assert_eq!((skipped.odd_paths, skipped.not_files, skipped.secrets), (1, 1, 1));
         }
-        let (found, skipped) = scan(root, 2, 2);
-        assert_eq!((found.len(), skipped.beyond_limit), (2, 1));
+        let Scanned { files, skipped, .. } = scan(root, 2, 2);
+        assert_eq!((files.len(), skipped.beyond_limit), (2, 1));
     }
 
     #[test]

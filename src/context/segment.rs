@@ -1,33 +1,40 @@
-//! One immutable file of the index: some documents and their inverted words.
+//! One immutable file of the index: the inverted words of some documents, and what they define.
 //!
-//! Layout, little-endian: a header, the documents, a table of terms sorted by hash with a fan-out
-//! over its highest bits, the postings, the definitions. A query reads the documents once and then
-//! only the postings of its own words, at their place; nothing is mapped, so a damaged or cut file
-//! can give an error but never a fault.
+//! Layout, little-endian: a header, a fan-out over the highest bits of a term, a table of terms
+//! sorted by hash, the postings, the definitions. A query reads only the postings of its own words,
+//! at their place; nothing is mapped, so a damaged or cut file can give an error but never a fault.
+//!
+//! Everything is checked when it is read, and nothing before: the catalogue knows the sum of header
+//! and fan-out, the fan-out those of its parts of the table, the table those of its postings, and
+//! the catalogue those of the definitions.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::bytes::{Bytes, Malformed, put_number, put_text};
-use super::document::{Content, Definition, Document, FIELDS, Posting};
-use super::kind::Kind;
-use super::language::Language;
+use super::bytes::{
+    Bytes, Malformed, checksum, put_eight, put_four, put_number, put_text, short_checksum,
+};
+pub(super) use super::catalog::Entry;
+use super::catalog::Home;
+use super::document::{Definition, Document, FIELDS, Posting};
 use super::scan::Stamp;
-use super::term::{self, Term};
+use super::term::Term;
 
-const MAGIC: &[u8; 8] = b"hbctx\0s1";
-const HEADER: usize = 8 + 8 * 8;
+const MAGIC: &[u8; 8] = b"hbctx\0s2";
+const HEADER: usize = 8 + 8 * 3;
 const FAN_BITS: u32 = 12;
 const FAN: usize = 1 << FAN_BITS;
+const FAN_BYTES: usize = FAN * 8;
+const TABLE_ENTRY: u64 = 16;
 
 /// A segment could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SegmentError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    #[error("damaged")]
+    #[error("a part of it has changed on disk")]
     Damaged,
 }
 
@@ -35,29 +42,6 @@ impl From<Malformed> for SegmentError {
     fn from(_: Malformed) -> Self {
         Self::Damaged
     }
-}
-
-/// What is known of one file without reading its words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Relative to the repository's root.
-    pub path: String,
-    /// As it was when read.
-    pub stamp: Stamp,
-    /// The part it plays.
-    pub kind: Kind,
-    /// What it is written in.
-    pub language: Language,
-    /// How much of it was read.
-    pub content: Content,
-    /// Lines of text.
-    pub lines: u32,
-    /// Lines in one block.
-    pub block_lines: u32,
-    /// Words per field.
-    pub lengths: [u32; FIELDS],
-    /// Where its definitions stand in the segment.
-    pub(super) outline: (u64, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -71,15 +55,24 @@ struct Record {
 /// Collects documents for one segment.
 #[derive(Default)]
 pub(super) struct Builder {
-    documents: Vec<u8>,
-    count: u32,
+    entries: Vec<Entry>,
     records: Vec<Record>,
     outlines: Vec<u8>,
 }
 
+/// A segment that was written.
+pub(super) struct Written {
+    /// By which its header is known again.
+    pub sum: u64,
+    /// How many words of documents it holds.
+    pub words: u64,
+    /// Its documents; they do not yet know their segment's number.
+    pub entries: Vec<Entry>,
+}
+
 impl Builder {
     pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.entries.is_empty()
     }
 
     /// How many words it holds: what its memory grows with.
@@ -88,7 +81,7 @@ impl Builder {
     }
 
     pub(super) fn push(&mut self, path: &str, stamp: Stamp, document: &Document) {
-        let outline = self.outlines.len();
+        let start = self.outlines.len();
         let mut last = 0;
         put_number(&mut self.outlines, document.definitions.len() as u64);
         for definition in &document.definitions {
@@ -96,52 +89,43 @@ impl Builder {
             put_text(&mut self.outlines, &definition.name);
             last = definition.line;
         }
-        let out = &mut self.documents;
-        put_text(out, path);
-        out.extend_from_slice(&stamp.changed.to_le_bytes());
-        for number in
-            [stamp.size, stamp.inode, u64::from(document.lines), u64::from(document.block_lines)]
-        {
-            put_number(out, number);
-        }
-        out.extend_from_slice(&[
-            document.kind.code(),
-            document.language.code(),
-            document.content.code(),
-        ]);
-        for length in document.lengths {
-            put_number(out, u64::from(length));
-        }
-        put_number(out, outline as u64);
-        put_number(out, (self.outlines.len() - outline) as u64);
-        let number = self.count;
+        let outline = &self.outlines[start..];
+        let local = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        let home = Home {
+            segment: 0,
+            local,
+            outline: start as u64,
+            outline_length: u32::try_from(outline.len()).unwrap_or(u32::MAX),
+            outline_sum: short_checksum(outline),
+        };
+        self.entries.push(Entry {
+            path: path.to_owned(),
+            stamp,
+            kind: document.kind,
+            language: document.language,
+            content: document.content,
+            lines: document.lines,
+            block_lines: document.block_lines,
+            lengths: document.lengths,
+            home,
+        });
         self.records.extend(document.postings.iter().map(|posting| Record {
             term: posting.term,
             blocks: posting.blocks,
-            document: number,
+            document: local,
             counts: posting.counts,
         }));
-        self.count += 1;
     }
 
-    /// Writes the segment, durably, and empties the builder.
-    pub(super) fn write(&mut self, path: &Path) -> std::io::Result<()> {
+    /// Writes the segment and empties the builder.
+    pub(super) fn write(&mut self, path: &Path) -> std::io::Result<Written> {
         self.records.sort_unstable_by_key(|record| (record.term, record.document));
-        let (table, fan, postings) = self.invert();
-        let documents = std::mem::take(&mut self.documents);
-        let outlines = std::mem::take(&mut self.outlines);
-        let mut header = MAGIC.to_vec();
-        let sum = term::mix(term::raw_hash(7, &documents));
-        let sizes = [
-            u64::from(self.count),
-            documents.len() as u64,
-            table.len() as u64,
-            postings.len() as u64,
-            outlines.len() as u64,
-            sum,
-        ];
-        sizes.iter().for_each(|size| header.extend_from_slice(&size.to_le_bytes()));
-        header.resize(HEADER, 0);
+        let (table, postings) = self.invert()?;
+        let mut head = MAGIC.to_vec();
+        for size in [table.len(), postings.len(), self.outlines.len()] {
+            put_eight(&mut head, size as u64);
+        }
+        head.extend_from_slice(&fan_of(&table)?);
         // A reader may still have a file of this name open, from an index that was given up.
         if let Err(error) = std::fs::remove_file(path)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -149,40 +133,48 @@ impl Builder {
             return Err(error);
         }
         let mut file = File::create_new(path)?;
-        for part in [&header, &documents, &fan, &table, &postings, &outlines] {
+        for part in [&head, &table, &postings, &self.outlines] {
             file.write_all(part)?;
         }
-        file.sync_data()?;
+        let words = self.records.len() as u64;
         self.records.clear();
-        self.count = 0;
-        Ok(())
+        self.outlines.clear();
+        Ok(Written { sum: checksum(&head), words, entries: std::mem::take(&mut self.entries) })
     }
 
-    fn invert(&self) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+    fn invert(&self) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
         let mut table = Vec::new();
         let mut postings = Vec::with_capacity(self.records.len() * 4);
-        let mut starts = vec![u32::MAX; FAN];
-        let mut terms = 0u32;
         for group in self.records.chunk_by(|a, b| a.term == b.term) {
-            let start = &mut starts[bucket(group[0].term)];
-            *start = (*start).min(terms);
-            terms += 1;
-            table.extend_from_slice(&group[0].term.to_le_bytes());
-            table.extend_from_slice(&(postings.len() as u64).to_le_bytes());
+            let start = postings.len();
             let mut last = 0;
             for record in group {
                 put_posting(&mut postings, record, record.document - last);
                 last = record.document;
             }
+            put_eight(&mut table, group[0].term);
+            put_four(&mut table, u32::try_from(start).map_err(std::io::Error::other)?);
+            put_four(&mut table, short_checksum(&postings[start..]));
         }
-        // A bucket without terms starts where the next one does.
-        let mut next = terms;
-        for start in starts.iter_mut().rev() {
-            next = (*start).min(next);
-            *start = next;
-        }
-        (table, starts.iter().flat_map(|start| start.to_le_bytes()).collect(), postings)
+        Ok((table, postings))
     }
+}
+
+/// Where each bucket begins in the table, and the sum of its part.
+fn fan_of(table: &[u8]) -> std::io::Result<Vec<u8>> {
+    let entries = table.as_chunks::<16>().0;
+    let term = |entry: &[u8; 16]| {
+        entry.iter().take(8).rev().fold(0, |term, byte| term << 8 | u64::from(*byte))
+    };
+    let mut fan = Vec::with_capacity(FAN_BYTES);
+    let mut start = 0;
+    for number in 0..FAN {
+        let inside = entries[start..].partition_point(|entry| bucket(term(entry)) <= number);
+        put_four(&mut fan, u32::try_from(start).map_err(std::io::Error::other)?);
+        put_four(&mut fan, short_checksum(entries[start..start + inside].as_flattened()));
+        start += inside;
+    }
+    Ok(fan)
 }
 
 fn bucket(term: Term) -> usize {
@@ -233,8 +225,8 @@ fn get_posting(bytes: &mut Bytes<'_>, term: Term) -> Result<Posting, Malformed> 
 #[derive(Debug)]
 pub(super) struct Segment {
     file: File,
-    fan: Vec<u32>,
-    terms_at: u64,
+    /// Where each bucket begins in the table, and the sum of its part.
+    fan: Vec<(u32, u32)>,
     terms: u32,
     postings_at: u64,
     postings_length: u64,
@@ -243,48 +235,28 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Opens a segment and gives its documents.
-    pub(super) fn open(path: &Path) -> Result<(Self, Vec<Entry>), SegmentError> {
+    /// Opens the segment whose header has this sum.
+    pub(super) fn open(path: &Path, sum: u64) -> Result<Self, SegmentError> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        let head = read(&file, 0, HEADER as u64, length)?;
-        if &head[..8] != MAGIC {
+        let head = read(&file, 0, (HEADER + FAN_BYTES) as u64, length)?;
+        if checksum(&head) != sum || &head[..8] != MAGIC {
             return Err(SegmentError::Damaged);
         }
         let mut bytes = Bytes(&head[8..]);
-        let mut next = || bytes.fixed();
-        let (count, documents, table, postings_length, outlines_length, sum) =
-            (next()?, next()?, next()?, next()?, next()?, next()?);
-        let fan_at = (HEADER as u64).saturating_add(documents);
-        let terms_at = fan_at.saturating_add((FAN * 4) as u64);
-        let postings_at = terms_at.saturating_add(table);
+        let (table, postings_length, outlines_length) =
+            (bytes.fixed()?, bytes.fixed()?, bytes.fixed()?);
+        let mut fan = Vec::with_capacity(FAN);
+        while !bytes.is_empty() {
+            fan.push((bytes.four()?, bytes.four()?));
+        }
+        let postings_at = (head.len() as u64).saturating_add(table);
         let outlines_at = postings_at.saturating_add(postings_length);
         if outlines_at.saturating_add(outlines_length) != length {
             return Err(SegmentError::Damaged);
         }
-        let listed = read(&file, HEADER as u64, documents, length)?;
-        if term::mix(term::raw_hash(7, &listed)) != sum {
-            return Err(SegmentError::Damaged);
-        }
-        let entries = read_entries(&listed, count)?;
-        let fan = read(&file, fan_at, (FAN * 4) as u64, length)?
-            .chunks_exact(4)
-            .map(|four| four.iter().rev().fold(0u32, |value, byte| value << 8 | u32::from(*byte)))
-            .collect();
-        let terms = u32::try_from(table / 16).map_err(|_| SegmentError::Damaged)?;
-        Ok((
-            Self {
-                file,
-                fan,
-                terms_at,
-                terms,
-                postings_at,
-                postings_length,
-                outlines_at,
-                outlines_length,
-            },
-            entries,
-        ))
+        let terms = u32::try_from(table / TABLE_ENTRY).map_err(|_| SegmentError::Damaged)?;
+        Ok(Self { file, fan, terms, postings_at, postings_length, outlines_at, outlines_length })
     }
 
     /// Gives each posting of a term with the number of its document.
@@ -293,13 +265,12 @@ impl Segment {
         term: Term,
         mut each: impl FnMut(u32, &Posting),
     ) -> Result<(), SegmentError> {
-        let Some((start, end)) = self.find(term)? else { return Ok(()) };
-        let bytes = read(
-            &self.file,
-            self.postings_at + start,
-            end.saturating_sub(start),
-            self.outlines_at,
-        )?;
+        let Some(place) = self.find(term)? else { return Ok(()) };
+        let length = place.end.saturating_sub(place.start);
+        let bytes = read(&self.file, self.postings_at + place.start, length, self.outlines_at)?;
+        if short_checksum(&bytes) != place.sum {
+            return Err(SegmentError::Damaged);
+        }
         let mut bytes = Bytes(&bytes);
         let mut document = 0u32;
         while !bytes.is_empty() {
@@ -309,41 +280,52 @@ impl Segment {
         Ok(())
     }
 
-    /// Where a term's postings begin and end.
-    fn find(&self, term: Term) -> Result<Option<(u64, u64)>, SegmentError> {
+    /// Where a term's postings are.
+    fn find(&self, term: Term) -> Result<Option<Place>, SegmentError> {
         let bucket = bucket(term);
-        let first = self.fan.get(bucket).copied().unwrap_or(self.terms);
-        let last = self.fan.get(bucket + 1).copied().unwrap_or(self.terms);
-        if first >= last || last > self.terms {
+        let (first, sum) = self.fan.get(bucket).copied().unwrap_or((self.terms, 0));
+        let last = self.fan.get(bucket + 1).map_or(self.terms, |next| next.0);
+        if first >= last {
             return Ok(None);
         }
         // One entry more tells where the last one's postings end.
         let read_to = (last + 1).min(self.terms);
         let table = read(
             &self.file,
-            self.terms_at + u64::from(first) * 16,
-            u64::from(read_to - first) * 16,
+            (HEADER + FAN_BYTES) as u64 + u64::from(first) * TABLE_ENTRY,
+            u64::from(read_to.saturating_sub(first)) * TABLE_ENTRY,
             self.postings_at,
         )?;
-        let mut entries = Vec::with_capacity(table.len() / 16);
-        let mut bytes = Bytes(&table);
-        while !bytes.is_empty() {
-            entries.push((bytes.fixed()?, bytes.fixed()?));
+        let entries = table.as_chunks::<16>().0;
+        let inside = usize::try_from(last - first).unwrap_or(0).min(entries.len());
+        if short_checksum(entries[..inside].as_flattened()) != sum {
+            return Err(SegmentError::Damaged);
         }
-        let Ok(at) = entries.binary_search_by_key(&term, |entry| entry.0) else { return Ok(None) };
-        let end = entries.get(at + 1).map_or(self.postings_length, |entry| entry.1);
-        Ok(Some((entries[at].1, end)))
+        let entry = |at: usize| -> Result<(Term, u64, u32), Malformed> {
+            let mut bytes = Bytes(&entries[at]);
+            Ok((bytes.fixed()?, u64::from(bytes.four()?), bytes.four()?))
+        };
+        let at = entries[..inside]
+            .partition_point(|entry| Bytes(entry).fixed().is_ok_and(|mine| mine < term));
+        if at >= inside || entry(at)?.0 != term {
+            return Ok(None);
+        }
+        let (_, start, sum) = entry(at)?;
+        let end = if at + 1 < entries.len() { entry(at + 1)?.1 } else { self.postings_length };
+        Ok(Some(Place { start, end, sum }))
     }
 
     /// What a document defines.
-    pub(super) fn definitions(&self, entry: &Entry) -> Result<Vec<Definition>, SegmentError> {
-        let (at, length) = entry.outline;
+    pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
         let bytes = read(
             &self.file,
-            self.outlines_at + at,
-            u64::from(length),
-            self.outlines_at + self.outlines_length,
+            self.outlines_at.saturating_add(home.outline),
+            u64::from(home.outline_length),
+            self.outlines_at.saturating_add(self.outlines_length),
         )?;
+        if short_checksum(&bytes) != home.outline_sum {
+            return Err(SegmentError::Damaged);
+        }
         let mut bytes = Bytes(&bytes);
         let count = bytes.small()?;
         let mut line = 0u32;
@@ -356,6 +338,13 @@ impl Segment {
     }
 }
 
+/// Where a term's postings are, and their sum.
+struct Place {
+    start: u64,
+    end: u64,
+    sum: u32,
+}
+
 fn read(file: &File, at: u64, length: u64, limit: u64) -> Result<Vec<u8>, SegmentError> {
     if at.saturating_add(length) > limit {
         return Err(SegmentError::Damaged);
@@ -365,111 +354,90 @@ fn read(file: &File, at: u64, length: u64, limit: u64) -> Result<Vec<u8>, Segmen
     Ok(buffer)
 }
 
-fn read_entries(listed: &[u8], count: u64) -> Result<Vec<Entry>, Malformed> {
-    let mut bytes = Bytes(listed);
-    let mut entries = Vec::new();
-    for _ in 0..count {
-        let path = bytes.text()?.to_owned();
-        let changed = bytes.fixed()?.cast_signed();
-        let stamp = Stamp { changed, size: bytes.number()?, inode: bytes.number()? };
-        let (lines, block_lines) = (bytes.small()?, bytes.small()?.max(1));
-        let (kind, language, content) = (
-            Kind::from_code(bytes.byte()?),
-            Language::from_code(bytes.byte()?),
-            Content::from_code(bytes.byte()?),
-        );
-        let mut lengths = [0; FIELDS];
-        for length in &mut lengths {
-            *length = bytes.small()?;
-        }
-        let outline = (bytes.number()?, bytes.small()?);
-        entries.push(Entry {
-            path,
-            stamp,
-            kind,
-            language,
-            content,
-            lines,
-            block_lines,
-            lengths,
-            outline,
-        });
-    }
-    Ok(entries)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::document::Reader;
+    use super::super::term;
     use super::*;
 
-    fn sample(path: &Path) -> (Builder, Vec<Document>) {
+    fn sample(path: &Path) -> (Written, Vec<Document>) {
         let mut builder = Builder::default();
         let mut reader = Reader::default();
-        let documents: Vec<_> = (0..50)
-            .map(|n| {
-                reader.read(
-                    &format!("src/file{n}.rs"),
-                    format!("fn total_{n}() {{ shared(); }}\n").repeat(40).as_bytes(),
-                )
-            })
-            .collect();
+        let name = |n: usize| format!("src/file{n}.rs");
+        let text = |n: usize| format!("fn total_{n}() {{ shared(); }}\n").repeat(40);
+        let documents: Vec<_> =
+            (0..50).map(|n| reader.read(&name(n), text(n).as_bytes())).collect();
         for (n, document) in documents.iter().enumerate() {
-            builder.push(
-                &format!("src/file{n}.rs"),
-                Stamp { changed: -5, size: 7, inode: 9 },
-                document,
-            );
+            builder.push(&name(n), Stamp { changed: -5, size: 7, inode: 9 }, document);
         }
-        builder.write(path).unwrap();
-        (builder, documents)
+        let written = builder.write(path).unwrap();
+        assert!(builder.is_empty());
+        (written, documents)
+    }
+
+    fn collect(segment: &Segment, term: Term) -> Result<Vec<(u32, Posting)>, SegmentError> {
+        let mut all = Vec::new();
+        segment.postings(term, |document, posting| all.push((document, *posting)))?;
+        Ok(all)
     }
 
     #[test]
     fn every_posting_comes_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
-        let (builder, documents) = sample(&path);
-        assert!(builder.is_empty());
-        let (segment, entries) = Segment::open(&path).unwrap();
-        assert_eq!(entries.len(), documents.len());
+        let (written, documents) = sample(&path);
+        let segment = Segment::open(&path, written.sum).unwrap();
+        assert_eq!(written.entries.len(), documents.len());
         for (number, document) in documents.iter().enumerate() {
-            assert_eq!(segment.definitions(&entries[number]).unwrap(), document.definitions);
-            assert_eq!(entries[number].stamp.changed, -5);
+            let home = &written.entries[number].home;
+            assert_eq!(segment.definitions(home).unwrap(), document.definitions);
             for posting in &document.postings {
-                let mut found = None;
-                segment
-                    .postings(posting.term, |at, posting| {
-                        if at as usize == number {
-                            found = Some(*posting);
-                        }
-                    })
-                    .unwrap();
-                assert_eq!(found.as_ref(), Some(posting));
+                let all = collect(&segment, posting.term).unwrap();
+                assert!(all.contains(&(home.local, *posting)));
             }
         }
-        segment.postings(12345, |_, _| panic!("an unknown term has no postings")).unwrap();
+        assert_eq!(collect(&segment, 12345).unwrap(), []);
     }
 
+    /// The table and the fan-out are beyond what a file of random places would hit, so every byte
+    /// of a small segment is tried.
     #[test]
-    fn a_damaged_segment_is_refused_or_survived() {
+    fn a_damaged_segment_gives_the_same_answer_or_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
-        sample(&path);
+        let (written, documents) = sample(&path);
         let good = std::fs::read(&path).unwrap();
+        let segment = Segment::open(&path, written.sum).unwrap();
+        let terms = [term::hash(term::Space::Word, b"shar"), documents[7].postings[0].term, 99];
+        let home = &written.entries[7].home;
+        let right: Vec<_> = terms.iter().map(|term| collect(&segment, *term).unwrap()).collect();
         for cut in [0, 10, HEADER, good.len() / 2, good.len() - 1] {
             std::fs::write(&path, &good[..cut]).unwrap();
-            assert!(Segment::open(&path).is_err(), "cut at {cut}");
+            assert!(Segment::open(&path, written.sum).is_err(), "cut at {cut}");
         }
-        for at in (0..good.len()).step_by(97) {
-            let mut bad = good.clone();
-            bad[at] ^= 0xff;
-            std::fs::write(&path, &bad).unwrap();
-            if let Ok((segment, entries)) = Segment::open(&path) {
-                let _ignored_error =
-                    segment.postings(term::hash(term::Space::Word, b"shar"), |_, _| {});
-                let _ignored_error = segment.definitions(&entries[0]);
+        std::fs::write(&path, &good).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        let notice = |at: usize| {
+            let Ok(segment) = Segment::open(&path, written.sum) else { return 1 };
+            let mut noticed = 0;
+            for (term, right) in terms.iter().zip(&right) {
+                match collect(&segment, *term) {
+                    Ok(answer) => assert_eq!(&answer, right, "byte {at}"),
+                    Err(_) => noticed += 1,
+                }
             }
+            match segment.definitions(home) {
+                Ok(answer) => assert_eq!(answer, documents[7].definitions, "byte {at}"),
+                Err(_) => noticed += 1,
+            }
+            noticed
+        };
+        let mut noticed = 0;
+        for at in (0..HEADER + FAN_BYTES).step_by(13).chain(HEADER + FAN_BYTES..good.len()) {
+            file.write_all_at(&[good[at] ^ 1 << (at % 8)], at as u64).unwrap();
+            noticed += notice(at);
+            file.write_all_at(&good[at..=at], at as u64).unwrap();
         }
+        assert!(noticed > 100, "{noticed}");
     }
 }

@@ -1,45 +1,26 @@
-//! The folder of one repository's index: immutable segments and a manifest that names them.
+//! The folder of one repository's index: immutable segments and a catalogue that names them.
 //!
-//! A builder holds the lock, writes new segments, then replaces the manifest in one rename; a
-//! crash at any point leaves the old manifest whole. Readers take no lock: a segment they have
-//! opened stays readable when a later builder removes its name.
+//! A builder holds the lock, writes new segments, then replaces the catalogue in one rename; a
+//! crash at any point leaves the old catalogue whole. A reader opens its segments while it holds the
+//! lock; what it has opened stays readable when a later builder removes its name.
+//!
+//! Nothing waits for the disk: should the machine itself go down, what is missing then does not
+//! agree with its sum, and the index is built anew.
 
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::ContextError;
+use super::bytes::Malformed;
+use super::catalog::Catalog;
 use super::history::History;
 use super::scan::Stamp;
 
-/// Raised whenever documents, terms or files change their form; an older index is built anew.
-pub(super) const VERSION: u32 = 1;
-
-const MANIFEST: &str = "manifest.json";
+const CATALOG: &str = "catalog";
 const HISTORY: &str = "history";
-
-/// One segment the index consists of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SegmentName {
-    pub file: String,
-    /// Documents of it that are gone or have a newer form in another segment.
-    pub dead: Vec<u32>,
-}
-
-/// What the index consists of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manifest {
-    pub version: u32,
-    pub root: String,
-    /// Counts builds, so that no two segments share a name.
-    pub generation: u64,
-    /// The file system's time when the last build started to look.
-    pub looked_at: i64,
-    pub segments: Vec<SegmentName>,
-}
 
 /// The folder of one repository's index.
 #[derive(Debug, Clone)]
@@ -95,40 +76,33 @@ impl Store {
                 File::options().create(true).truncate(false).write(true).open(self.path("lock"))?;
             file.lock()?;
             file.write_all(b"\n")?;
-            file.sync_data()?;
             let now = Stamp::of(&file.metadata()?).changed;
             Ok((file, now))
         };
         lock().map_err(self.error("lock"))
     }
 
-    /// The manifest, if there is one this version understands.
-    pub(super) fn manifest(&self) -> Option<Manifest> {
-        let text = fs::read(self.path(MANIFEST)).ok()?;
-        let manifest: Manifest = serde_json::from_slice(&text).ok()?;
-        let plain = manifest.segments.iter().all(|segment| !segment.file.contains(['/', '\\']));
-        (manifest.version == VERSION && manifest.root == self.root && plain).then_some(manifest)
+    /// The repository's root, as the catalogue writes it.
+    pub(super) fn root(&self) -> &str {
+        &self.root
     }
 
-    pub(super) fn empty_manifest(&self) -> Manifest {
-        Manifest {
-            version: VERSION,
-            root: self.root.clone(),
-            generation: 0,
-            looked_at: 0,
-            segments: Vec::new(),
+    /// The catalogue, none if there is none yet, or an error if this version cannot read it.
+    pub(super) fn catalog(&self) -> Result<Option<Catalog>, Malformed> {
+        match fs::read(self.path(CATALOG)) {
+            Ok(bytes) => Catalog::from_bytes(&bytes).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(_) => Err(Malformed),
         }
     }
 
-    /// Makes `manifest` the present one, then removes the segments it does not name.
-    pub(super) fn publish(&self, manifest: &Manifest) -> Result<(), ContextError> {
-        let text =
-            serde_json::to_vec(manifest).map_err(|error| self.error(MANIFEST)(error.into()))?;
-        self.replace(MANIFEST, &text)?;
+    /// Makes `catalog` the present one, then removes the segments it does not name.
+    pub(super) fn publish(&self, catalog: &Catalog) -> Result<(), ContextError> {
+        self.replace(CATALOG, &catalog.to_bytes())?;
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let named = manifest.segments.iter().any(|segment| segment.file == name);
+            let named = catalog.segments.iter().any(|segment| segment.file == name);
             if name.starts_with("segment-") && !named {
                 // What cannot be removed now is removed by the next build.
                 let _left_for_later = fs::remove_file(entry.path());
@@ -145,15 +119,12 @@ impl Store {
         self.replace(HISTORY, &history.to_bytes())
     }
 
-    /// Replaces a file in one step that survives a crash.
+    /// Replaces a file in one step.
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), ContextError> {
         let replace = || -> std::io::Result<()> {
             let next = self.path(&format!("{name}.next"));
-            let mut file = File::create(&next)?;
-            file.write_all(content)?;
-            file.sync_data()?;
-            fs::rename(&next, self.path(name))?;
-            File::open(&self.folder)?.sync_all()
+            fs::write(&next, content)?;
+            fs::rename(&next, self.path(name))
         };
         replace().map_err(self.error(name))
     }

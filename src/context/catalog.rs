@@ -1,0 +1,260 @@
+//! What the index consists of: its segments, the folders as they were when last walked, and every
+//! living file with what is known of it without reading its words. One small file, read as a whole
+//! when an index is opened and replaced as a whole when it changes.
+
+use super::Options;
+use super::bytes::{Bytes, Malformed, put_eight, put_four, put_number, put_text, seal, unseal};
+use super::document::{Content, FIELDS};
+use super::kind::Kind;
+use super::language::Language;
+use super::rescan::KnownFile;
+use super::scan::{Aside, Directory, Rule, Stamp, Tree, folder_of};
+
+/// Ends with the version. Raised whenever documents, terms or files change their form; an index of
+/// another version is built anew.
+const MAGIC: &[u8; 8] = b"hbctx\0c2";
+
+/// What is known of one file without reading its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Relative to the repository's root.
+    pub path: String,
+    /// As it was when read.
+    pub stamp: Stamp,
+    /// The part it plays.
+    pub kind: Kind,
+    /// What it is written in.
+    pub language: Language,
+    /// How much of it was read.
+    pub content: Content,
+    /// Lines of text.
+    pub lines: u32,
+    /// Lines in one block.
+    pub block_lines: u32,
+    /// Words per field.
+    pub lengths: [u32; FIELDS],
+    /// Where its words and definitions are.
+    pub(super) home: Home,
+}
+
+impl KnownFile for Entry {
+    fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// Where a file's words and definitions are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Home {
+    /// Which segment.
+    pub segment: u32,
+    /// Which document of it.
+    pub local: u32,
+    /// Where its definitions begin.
+    pub outline: u64,
+    pub outline_length: u32,
+    pub outline_sum: u32,
+}
+
+/// One segment the index consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SegmentName {
+    pub file: String,
+    /// The sum of its header.
+    pub sum: u64,
+    /// How many documents were written to it, living or not.
+    pub documents: u32,
+    /// How many words of documents it holds.
+    pub words: u64,
+}
+
+/// What the index consists of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Catalog {
+    pub root: String,
+    /// Options that decide what is read.
+    pub largest_file: u64,
+    pub most_files: u64,
+    /// Counts builds, so that no two segments share a name.
+    pub generation: u64,
+    /// The file system's time when the last build started to look.
+    pub looked_at: i64,
+    pub segments: Vec<SegmentName>,
+    pub tree: Tree,
+    /// In the order of their paths.
+    pub files: Vec<Entry>,
+}
+
+impl Catalog {
+    /// The catalogue of an index without files.
+    pub(super) fn empty(root: &str, options: &Options) -> Self {
+        Self {
+            root: root.to_owned(),
+            largest_file: options.largest_file,
+            most_files: options.most_files as u64,
+            ..Self::default()
+        }
+    }
+
+    /// Was it made for the same repository and by the same rules as `other`?
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        (&self.root, self.largest_file, self.most_files)
+            == (&other.root, other.largest_file, other.most_files)
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.files.len() * 80);
+        put_text(&mut out, &self.root);
+        for number in [self.largest_file, self.most_files, self.generation] {
+            put_number(&mut out, number);
+        }
+        put_eight(&mut out, self.looked_at.cast_unsigned());
+        put_number(&mut out, self.segments.len() as u64);
+        for segment in &self.segments {
+            put_text(&mut out, &segment.file);
+            put_eight(&mut out, segment.sum);
+            put_number(&mut out, u64::from(segment.documents));
+            put_number(&mut out, segment.words);
+        }
+        put_tree(&mut out, &self.tree);
+        put_number(&mut out, self.files.len() as u64);
+        let mut folder = "";
+        for entry in &self.files {
+            put_entry(&mut out, entry, &mut folder);
+        }
+        seal(MAGIC, &out)
+    }
+
+    pub(super) fn from_bytes(file: &[u8]) -> Result<Self, Malformed> {
+        let mut bytes = unseal(MAGIC, file)?;
+        let mut catalog = Self {
+            root: bytes.text()?.to_owned(),
+            largest_file: bytes.number()?,
+            most_files: bytes.number()?,
+            generation: bytes.number()?,
+            looked_at: bytes.fixed()?.cast_signed(),
+            ..Self::default()
+        };
+        for _ in 0..bytes.number()? {
+            catalog.segments.push(SegmentName {
+                file: bytes.text()?.to_owned(),
+                sum: bytes.fixed()?,
+                documents: bytes.small()?,
+                words: bytes.number()?,
+            });
+        }
+        catalog.tree = get_tree(&mut bytes)?;
+        let count = usize::try_from(bytes.number()?).map_err(|_| Malformed)?;
+        catalog.files.reserve(count.min(file.len()));
+        let mut folder = "";
+        for _ in 0..count {
+            catalog.files.push(get_entry(&mut bytes, &mut folder)?);
+        }
+        let plain = |segment: &SegmentName| !segment.file.contains(['/', '\\']);
+        let homes = |entry: &Entry| {
+            let segment = catalog.segments.get(entry.home.segment as usize);
+            segment.is_some_and(|segment| entry.home.local < segment.documents)
+        };
+        let sound = catalog.segments.iter().all(plain) && catalog.files.iter().all(homes);
+        if sound { Ok(catalog) } else { Err(Malformed) }
+    }
+}
+
+fn put_stamp(out: &mut Vec<u8>, stamp: Stamp) {
+    put_eight(out, stamp.changed.cast_unsigned());
+    put_number(out, stamp.size);
+    put_number(out, stamp.inode);
+}
+
+fn get_stamp(bytes: &mut Bytes<'_>) -> Result<Stamp, Malformed> {
+    Ok(Stamp {
+        changed: bytes.fixed()?.cast_signed(),
+        size: bytes.number()?,
+        inode: bytes.number()?,
+    })
+}
+
+fn put_tree(out: &mut Vec<u8>, tree: &Tree) {
+    put_number(out, u64::from(tree.whole));
+    put_number(out, tree.directories.len() as u64);
+    for directory in &tree.directories {
+        put_text(out, &directory.path);
+        put_stamp(out, directory.stamp);
+        let aside = directory.aside;
+        for count in [aside.odd_paths, aside.not_files, aside.secrets] {
+            put_number(out, u64::from(count));
+        }
+    }
+    put_number(out, tree.rules.len() as u64);
+    for rule in &tree.rules {
+        put_text(out, &rule.path);
+        put_stamp(out, rule.stamp);
+    }
+}
+
+fn get_tree(bytes: &mut Bytes<'_>) -> Result<Tree, Malformed> {
+    let mut tree = Tree { whole: bytes.number()? != 0, ..Tree::default() };
+    for _ in 0..bytes.number()? {
+        tree.directories.push(Directory {
+            path: bytes.text()?.to_owned(),
+            stamp: get_stamp(bytes)?,
+            aside: Aside {
+                odd_paths: bytes.small()?,
+                not_files: bytes.small()?,
+                secrets: bytes.small()?,
+            },
+        });
+    }
+    for _ in 0..bytes.number()? {
+        tree.rules.push(Rule { path: bytes.text()?.to_owned(), stamp: get_stamp(bytes)? });
+    }
+    Ok(tree)
+}
+
+/// Most files lie in the folder of the one before, so a folder is written only when it is another.
+fn put_entry<'a>(out: &mut Vec<u8>, entry: &'a Entry, folder: &mut &'a str) {
+    let own = folder_of(&entry.path);
+    let name = entry.path.rsplit('/').next().unwrap_or(&entry.path);
+    put_number(out, u64::from(own != *folder));
+    if own != *folder {
+        put_text(out, own);
+        *folder = own;
+    }
+    put_text(out, name);
+    put_stamp(out, entry.stamp);
+    out.extend_from_slice(&[entry.kind.code(), entry.language.code(), entry.content.code()]);
+    put_number(out, u64::from(entry.lines));
+    put_number(out, u64::from(entry.block_lines));
+    entry.lengths.iter().for_each(|length| put_number(out, u64::from(*length)));
+    let home = &entry.home;
+    put_number(out, u64::from(home.segment));
+    put_number(out, u64::from(home.local));
+    put_number(out, home.outline);
+    put_number(out, u64::from(home.outline_length));
+    put_four(out, home.outline_sum);
+}
+
+fn get_entry<'a>(bytes: &mut Bytes<'a>, folder: &mut &'a str) -> Result<Entry, Malformed> {
+    if bytes.number()? != 0 {
+        *folder = bytes.text()?;
+    }
+    let name = bytes.text()?;
+    let path = if folder.is_empty() { name.to_owned() } else { [*folder, "/", name].concat() };
+    let stamp = get_stamp(bytes)?;
+    let kind = Kind::from_code(bytes.byte()?);
+    let language = Language::from_code(bytes.byte()?);
+    let content = Content::from_code(bytes.byte()?);
+    let (lines, block_lines) = (bytes.small()?, bytes.small()?.max(1));
+    let mut lengths = [0; FIELDS];
+    for length in &mut lengths {
+        *length = bytes.small()?;
+    }
+    let home = Home {
+        segment: bytes.small()?,
+        local: bytes.small()?,
+        outline: bytes.number()?,
+        outline_length: bytes.small()?,
+        outline_sum: bytes.four()?,
+    };
+    Ok(Entry { path, stamp, kind, language, content, lines, block_lines, lengths, home })
+}

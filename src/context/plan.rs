@@ -1,0 +1,142 @@
+//! What has to be done to bring a known index up to date. Pure.
+
+use super::catalog::{Catalog, Entry, SegmentName};
+use super::rescan::Seen;
+use super::scan::Found;
+
+/// Segments with fewer words are small: an update makes one, and a query looks into each.
+const SMALL: u64 = 250_000;
+/// So many small segments are left alone; then they are made into one.
+const MOST_SMALL: usize = 8;
+
+/// What has to be done to bring a known index up to date.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Known files that stay as they are, in the order of their paths, with renumbered segments.
+    pub kept: Vec<Entry>,
+    /// Files to read, in the order of their paths: new, changed, not to be trusted, or in a segment
+    /// that is given up.
+    pub read: Vec<Found>,
+    /// Segments that stay.
+    pub segments: Vec<SegmentName>,
+    /// How many known files are gone or changed.
+    pub gone: usize,
+}
+
+/// Compares what is there with what is known.
+pub(super) fn plan(catalog: &mut Catalog, seen: &Seen, new: Vec<Found>) -> Plan {
+    let mut plan = Plan { read: new, ..Plan::default() };
+    let looked_at = catalog.looked_at;
+    for (entry, stamp) in std::mem::take(&mut catalog.files).into_iter().zip(&seen.known) {
+        match stamp {
+            Some(stamp) if *stamp == entry.stamp && !stamp.is_fresh_at(looked_at) => {
+                plan.kept.push(entry);
+            }
+            Some(stamp) => {
+                plan.gone += 1;
+                plan.read.push(Found { path: entry.path, stamp: *stamp });
+            }
+            None => plan.gone += 1,
+        }
+    }
+    plan.settle(&catalog.segments);
+    plan.read.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    plan
+}
+
+impl Plan {
+    /// Gives up segments that are mostly dead, or small and many; their files are read again, which
+    /// costs no more than they are worth.
+    fn settle(&mut self, segments: &[SegmentName]) {
+        let mut living = vec![0u32; segments.len()];
+        self.kept.iter().for_each(|entry| living[entry.home.segment as usize] += 1);
+        let is_small = |segment: &SegmentName| segment.words < SMALL;
+        let small = segments.iter().zip(&living);
+        let small = small.filter(|(segment, living)| **living > 0 && is_small(segment)).count();
+        // The files that have to be read make one more.
+        let too_many = small + usize::from(!self.read.is_empty()) > MOST_SMALL;
+        let mut numbers = vec![None; segments.len()];
+        for (number, segment) in segments.iter().enumerate() {
+            let worn = living[number] < segment.documents.div_ceil(2);
+            if !worn && !(too_many && is_small(segment)) {
+                numbers[number] = u32::try_from(self.segments.len()).ok();
+                self.segments.push(segment.clone());
+            }
+        }
+        for mut entry in std::mem::take(&mut self.kept) {
+            match numbers[entry.home.segment as usize] {
+                Some(number) => {
+                    entry.home.segment = number;
+                    self.kept.push(entry);
+                }
+                None => self.read.push(Found { path: entry.path, stamp: entry.stamp }),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalog::Home;
+    use super::super::document::{Content, FIELDS};
+    use super::super::kind::Kind;
+    use super::super::language::Language;
+    use super::super::scan::{Skipped, Stamp, Tree};
+    use super::*;
+
+    const OLD: Stamp = Stamp { changed: 5, size: 1, inode: 1 };
+    const LATER: i64 = 10_000_000_000;
+
+    fn entry(path: &str, segment: u32, local: u32) -> Entry {
+        Entry {
+            path: path.into(),
+            stamp: OLD,
+            kind: Kind::Source,
+            language: Language::Rust,
+            content: Content::Read,
+            lines: 1,
+            block_lines: 1,
+            lengths: [0; FIELDS],
+            home: Home { segment, local, outline: 0, outline_length: 0, outline_sum: 0 },
+        }
+    }
+
+    fn segment(number: usize, documents: u32, words: u64) -> SegmentName {
+        SegmentName { file: format!("s{number}"), sum: 0, documents, words }
+    }
+
+    fn of(files: Vec<Entry>, segments: Vec<SegmentName>, known: Vec<Option<Stamp>>) -> Plan {
+        let mut catalog = Catalog { files, segments, looked_at: LATER, ..Catalog::default() };
+        let (tree, skipped) = (Tree::default(), Skipped::default());
+        plan(&mut catalog, &Seen { known, new: Vec::new(), tree, skipped }, Vec::new())
+    }
+
+    #[test]
+    fn what_is_gone_or_changed_leaves_and_a_dead_segment_with_it() {
+        let files = vec![entry("a", 0, 0), entry("b", 1, 0), entry("c", 1, 1), entry("d", 1, 2)];
+        let changed = Stamp { size: 2, ..OLD };
+        let segments = vec![segment(0, 1, 9), segment(1, 3, 9)];
+        let plan = of(files, segments, vec![None, Some(OLD), Some(OLD), Some(changed)]);
+        assert_eq!((plan.gone, plan.segments.len()), (2, 1));
+        assert_eq!(plan.kept, [entry("b", 0, 0), entry("c", 0, 1)]);
+        assert_eq!(plan.read, [Found { path: "d".into(), stamp: changed }]);
+    }
+
+    #[test]
+    fn a_segment_that_is_mostly_dead_is_given_up() {
+        let files = vec![entry("a", 0, 0), entry("b", 0, 1), entry("c", 0, 2)];
+        let plan = of(files, vec![segment(0, 3, SMALL)], vec![None, None, Some(OLD)]);
+        assert_eq!((plan.kept.len(), plan.read.len(), plan.gone), (0, 1, 2));
+    }
+
+    #[test]
+    fn many_small_segments_become_one_and_large_ones_stay() {
+        let count = u32::try_from(MOST_SMALL).unwrap() + 1;
+        let files = (0..=count).map(|n| entry(&format!("f{n:02}"), n, 0)).collect();
+        let words = |n: u32| if n == 3 { SMALL } else { 1 };
+        let segments = (0..=count).map(|n| segment(n as usize, 1, words(n))).collect();
+        let plan = of(files, segments, (0..=count).map(|_| Some(OLD)).collect());
+        assert_eq!(plan.kept, [entry("f03", 0, 0)]);
+        assert_eq!((plan.read.len(), plan.gone), (MOST_SMALL + 1, 0));
+    }
+}
