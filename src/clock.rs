@@ -15,8 +15,16 @@ pub struct Clock(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     System,
-    /// Milliseconds since the epoch, moved by hand.
-    Manual(Arc<AtomicI64>),
+    /// Moved by hand.
+    Manual(Arc<Manual>),
+}
+
+#[derive(Debug)]
+struct Manual {
+    /// Milliseconds since the epoch.
+    now: AtomicI64,
+    /// Of these, asleep.
+    asleep: AtomicI64,
 }
 
 impl Clock {
@@ -27,7 +35,8 @@ impl Clock {
 
     /// A clock that stands still until [`Clock::advance_ms`] moves it.
     pub fn manual(start: Timestamp) -> Self {
-        Self(Kind::Manual(Arc::new(AtomicI64::new(start.as_millisecond()))))
+        let now = AtomicI64::new(start.as_millisecond());
+        Self(Kind::Manual(Arc::new(Manual { now, asleep: AtomicI64::new(0) })))
     }
 
     /// Now.
@@ -35,16 +44,49 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Kind::System => Timestamp::now(),
-            Kind::Manual(ms) => {
-                Timestamp::from_millisecond(ms.load(Ordering::SeqCst)).unwrap_or_default()
+            Kind::Manual(manual) => {
+                Timestamp::from_millisecond(manual.now.load(Ordering::SeqCst)).unwrap_or_default()
             }
         }
     }
 
     /// Moves a manual clock, by a negative figure also back. Without effect on the system's.
     pub fn advance_ms(&self, by: i64) {
-        if let Kind::Manual(ms) = &self.0 {
-            ms.fetch_add(by, Ordering::SeqCst);
+        if let Kind::Manual(manual) = &self.0 {
+            manual.now.fetch_add(by, Ordering::SeqCst);
         }
     }
+
+    /// Moves a manual clock as a machine's sleep does: the wall's time goes on, nobody is awake.
+    pub fn sleep_ms(&self, by: i64) {
+        if let Kind::Manual(manual) = &self.0 {
+            manual.asleep.fetch_add(by, Ordering::SeqCst);
+        }
+        self.advance_ms(by);
+    }
+
+    /// Milliseconds that this machine was awake since some moment that all its processes share. It
+    /// stands still while the machine sleeps, and nobody can set it.
+    pub fn awake_ms(&self) -> u64 {
+        match &self.0 {
+            Kind::System => system_awake_ms(),
+            Kind::Manual(manual) => {
+                let (now, asleep) = (&manual.now, &manual.asleep);
+                let awake = now.load(Ordering::SeqCst) - asleep.load(Ordering::SeqCst);
+                u64::try_from(awake).unwrap_or(0)
+            }
+        }
+    }
+}
+
+/// The clock that stands still while the machine sleeps, by its name on each system.
+#[cfg(target_os = "macos")]
+const AWAKE: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
+#[cfg(not(target_os = "macos"))]
+const AWAKE: libc::clockid_t = libc::CLOCK_MONOTONIC;
+
+fn system_awake_ms() -> u64 {
+    let read = nix::time::clock_gettime(nix::time::ClockId::from_raw(AWAKE));
+    // A kernel without this clock would stand still: nobody is ever late then.
+    read.map_or(0, |at| u64::try_from(std::time::Duration::from(at).as_millis()).unwrap_or(0))
 }

@@ -309,25 +309,44 @@ fn only_a_run_needs_a_source() {
 #[test]
 fn a_broken_edit_keeps_the_last_good_configuration() {
     let place = Place::with_file("[log]\nlevel = \"warn\"\n");
-    let mut reloader = Reloader::start(place.request()).unwrap();
+    let reloader = Reloader::start(place.request()).unwrap();
     let first = reloader.current().clone();
 
     place.write("work/heartbeat.toml", "# a comment changes nothing\n[log]\nlevel = \"warn\"\n");
-    assert_eq!(reloader.reload(), Ok(Reload::Unchanged));
+    assert!(matches!(reloader.look(), Ok(Reload::Unchanged)));
     for broken in ["[log]\nlevel = \"loud\"\n", "[log"] {
         place.write("work/heartbeat.toml", broken);
-        let error = reloader.reload().unwrap_err();
-        assert_eq!(reloader.fault(), Some(&error));
+        assert!(reloader.look().is_err());
         assert_eq!(reloader.current().config, first.config);
     }
     std::fs::remove_file(place.path("work/heartbeat.toml")).unwrap();
-    assert!(reloader.reload().is_err(), "a deleted file must not bring back the defaults");
+    assert!(reloader.look().is_err(), "a deleted file must not bring back the defaults");
 
-    place.write("work/heartbeat.toml", "[log]\nlevel = \"debug\"\n[http]\nlisten = \"[::1]:0\"\n");
-    let keys = vec!["http.listen".to_owned(), "log.level".to_owned()];
-    let need_restart = vec!["http.listen".to_owned()];
-    assert_eq!(reloader.reload(), Ok(Reload::Changed { keys, need_restart }));
-    assert_eq!(reloader.fault(), None);
+    place.write("work/heartbeat.toml", "[log]\nlevel = \"warn\"\n[http]\nlisten = \"[::1]:0\"\n");
+    for _ in 0..2 {
+        let Ok(Reload::Changed(changed)) = reloader.look() else { panic!("it has changed") };
+        assert_eq!(changed.keys, ["http.listen"], "and stays so until it is kept");
+        assert_eq!(changed.need_restart, ["http.listen"]);
+        assert_eq!(reloader.current().config, first.config);
+    }
+}
+
+#[test]
+fn a_key_that_needs_a_restart_is_named_until_it_has_its_first_value_again() {
+    let place = Place::with_file("[log]\nlevel = \"warn\"\n");
+    let mut reloader = Reloader::start(place.request()).unwrap();
+    let mut edit = |text: &str| {
+        place.write("work/heartbeat.toml", text);
+        let Ok(Reload::Changed(changed)) = reloader.look() else { panic!("it has changed") };
+        reloader.keep(changed.loaded.clone());
+        (changed.keys, changed.need_restart)
+    };
+    let both = ["log.level".to_owned()];
+    assert_eq!(edit("[log]\nlevel = \"debug\"\n"), (both.to_vec(), both.to_vec()));
+    let more = "[log]\nlevel = \"debug\"\n[limits]\nmax_deep_per_run = 3\n";
+    assert_eq!(edit(more), (vec!["limits.max_deep_per_run".to_owned()], both.to_vec()));
+    let keys = vec!["limits.max_deep_per_run".to_owned(), "log.level".to_owned()];
+    assert_eq!(edit("[log]\nlevel = \"warn\"\n"), (keys, vec![]));
 }
 
 #[test]

@@ -29,15 +29,20 @@ fn heartbeat() -> Command {
 }
 
 fn write_config(folder: &Path, address: &str, max_deep: u32) {
+    write_config_with(folder, address, max_deep, folder, "");
+}
+
+fn write_config_with(folder: &Path, address: &str, max_deep: u32, repository: &Path, more: &str) {
     let text = format!(
         "[source]\nbase_url = \"{address}\"\nproject = \"Parcel\"\nlook_back = \"3650d\"\n\
          token_env = \"HEARTBEAT_TEST_TOKEN\"\nwhere = \"[System.Id] <= 4112\"\n\
          [schedule]\ncron = \"* * * * * *\"\nfirst_run = \"process\"\n\
-         [repository]\npath = \"{0}\"\n\
+         [repository]\npath = \"{repository}\"\n\
          [agent]\ncommand = [\"{BINARY}\", \"simulate\", \"agent\", \"--pace\", \"2500\"]\n\
          [limits]\nmax_deep_per_run = {max_deep}\nmax_load_per_core = 100.0\nrun_deadline = \"1h\"\n\
-         [state]\ndir = \"{0}/state\"\n",
-        folder.display()
+         [state]\ndir = \"{0}/state\"\n{more}",
+        folder.display(),
+        repository = repository.display(),
     );
     std::fs::write(folder.join("heartbeat.toml"), text).unwrap();
 }
@@ -57,22 +62,12 @@ fn wait_for(folder: &Path, sql: &str, wanted: impl Fn(i64) -> bool) -> i64 {
 fn a_configuration_read_again_between_fetch_and_analysis_waits_for_the_next_run() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let simulator = heartbeat().args(["simulate", "ado"]).stdout(Stdio::piped()).spawn();
-    let mut simulator = Guarded(simulator.unwrap());
-    let mut address = String::new();
-    BufReader::new(simulator.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
-    write_config(folder, address.trim(), 2);
-    let service = heartbeat()
-        .arg("--config")
-        .arg(folder.join("heartbeat.toml"))
-        .env("HEARTBEAT_TEST_TOKEN", "any")
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(folder.join("log")).unwrap())
-        .spawn();
-    let _service = Guarded(service.unwrap());
+    let (_simulator, address) = simulator();
+    write_config(folder, &address, 2);
+    let _service = service(folder);
     wait_for(folder, "SELECT count(*) FROM sessions WHERE stage = 'triage'", |n| n == 1);
     // Between fetch and analysis: triage is still talking.
-    write_config(folder, address.trim(), 0);
+    write_config(folder, &address, 0);
     wait_for(folder, "SELECT count(*) FROM events WHERE event = 'config_reloaded'", |n| n == 1);
     let first = "SELECT run FROM runs ORDER BY started_at LIMIT 1";
     let deep = format!("SELECT count(*) FROM sessions WHERE stage = 'deep' AND run = ({first})");
@@ -89,4 +84,95 @@ fn a_configuration_read_again_between_fetch_and_analysis_waits_for_the_next_run(
     wait_for(folder, "SELECT count(*) FROM runs WHERE ended_at IS NOT NULL", |n| n >= 2);
     let all = wait_for(folder, "SELECT count(*) FROM sessions WHERE stage = 'deep'", |_| true);
     assert_eq!(all, 2);
+}
+
+/// The service on this folder's configuration.
+fn service(folder: &Path) -> Guarded {
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
+    let service = heartbeat()
+        .arg("--config")
+        .arg(folder.join("heartbeat.toml"))
+        .env("HEARTBEAT_TEST_TOKEN", "any")
+        .stdout(Stdio::null())
+        .stderr(log.unwrap())
+        .spawn();
+    Guarded(service.unwrap())
+}
+
+fn stop(mut service: Guarded) {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(service.0.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    service.0.wait().unwrap();
+}
+
+fn status(folder: &Path) -> serde_json::Value {
+    let output = heartbeat()
+        .args(["status", "--json", "--config"])
+        .arg(folder.join("heartbeat.toml"))
+        .arg("--state-dir")
+        .arg(folder.join("state"))
+        .env("HEARTBEAT_TEST_TOKEN", "any")
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn simulator() -> (Guarded, String) {
+    let simulator = heartbeat().args(["simulate", "ado"]).stdout(Stdio::piped()).spawn();
+    let mut simulator = Guarded(simulator.unwrap());
+    let mut address = String::new();
+    BufReader::new(simulator.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    (simulator, address.trim().to_owned())
+}
+
+const FIRED: &str = "SELECT count(*) FROM ticks WHERE decision = 'fired'";
+const BROKEN: &str = "SELECT count(*) FROM events WHERE event = 'config_broken'";
+const RELOADED: &str = "SELECT count(*) FROM events WHERE event = 'config_reloaded'";
+
+#[test]
+fn a_configuration_that_cannot_be_used_stays_broken_until_it_is_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (_simulator, address) = simulator();
+    write_config(folder, &address, 0);
+    let running = service(folder);
+    wait_for(folder, FIRED, |n| n >= 1);
+    // Well formed, and of no use: what it names is not there.
+    write_config_with(folder, &address, 0, Path::new("/nonexistent"), "");
+    wait_for(folder, BROKEN, |n| n == 1);
+    let fired = wait_for(folder, FIRED, |_| true);
+    // It is read again before each of these.
+    wait_for(folder, FIRED, |n| n >= fired + 2);
+    assert_eq!(wait_for(folder, RELOADED, |_| true), 0, "the file is still broken");
+    assert_eq!(wait_for(folder, BROKEN, |_| true), 1, "and it is told once");
+    assert!(status(folder)["config_fault"].is_string());
+    // Stopped, mended, started: what the last life saw is no longer so.
+    stop(running);
+    write_config(folder, &address, 0);
+    let _running = service(folder);
+    wait_for(folder, RELOADED, |n| n == 1);
+    assert!(status(folder)["config_fault"].is_null());
+}
+
+#[test]
+fn a_key_that_waits_for_a_restart_is_told_until_the_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (_simulator, address) = simulator();
+    write_config(folder, &address, 0);
+    let running = service(folder);
+    wait_for(folder, FIRED, |n| n >= 1);
+    let more = "[http]\nlisten = \"127.0.0.1:0\"\n";
+    write_config_with(folder, &address, 0, folder, more);
+    wait_for(folder, RELOADED, |n| n == 1);
+    assert_eq!(status(folder)["config_waiting"], serde_json::json!(["http.listen"]));
+    // A later change does not make it forgotten.
+    write_config_with(folder, &address, 1, folder, more);
+    wait_for(folder, RELOADED, |n| n == 2);
+    assert_eq!(status(folder)["config_waiting"], serde_json::json!(["http.listen"]));
+    let log = std::fs::read_to_string(folder.join("log")).unwrap();
+    assert!(log.contains("wait for the next start"), "{log}");
+    stop(running);
+    let _running = service(folder);
+    eventually("nothing to wait", || status(folder)["config_waiting"] == serde_json::json!([]));
 }

@@ -7,7 +7,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
@@ -15,16 +14,17 @@ use tracing::Instrument as _;
 use super::error::CommandError;
 use super::exit::Code;
 use super::signals::Asked;
+use super::timetable::Timetable;
 use super::watchers::Watchers;
 use super::web::{Liked, RunWish, Wishes};
 use super::{Notifier, Setting, Signals, aftermath, once, startup};
-use crate::config::{Config, Reload, Reloader};
+use crate::config::{Changed, Config, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
 use crate::report::terminal::Progress;
 use crate::run::Ended;
-use crate::schedule::waker::{Pace, WakeSource};
-use crate::schedule::{Decision, Policy, Schedule, Situation, delay_on_host};
+use crate::schedule::Decision;
+use crate::schedule::waker::{LONGEST_SLEEP, Pace, WakeSource};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, LockError, RunLock, TickRow};
 
@@ -35,42 +35,25 @@ struct Running {
     task: JoinHandle<Result<Ended, CommandError>>,
 }
 
-/// The schedule in force.
-struct InForce {
-    schedule: Schedule,
-    policy: Policy,
-    since: Timestamp,
-}
-
-impl InForce {
-    fn new(config: &Config, now: Timestamp) -> Result<Self, CommandError> {
-        let schedule = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
-        let delay = delay_on_host(&host(), &schedule, config.schedule.jitter);
-        let policy = Policy { delay, catch_up: config.schedule.catch_up };
-        Ok(Self { schedule, policy, since: now })
-    }
-}
-
-/// A name that stays with this machine.
-fn host() -> String {
-    ["/etc/machine-id", "/proc/sys/kernel/hostname"]
-        .iter()
-        .find_map(|file| std::fs::read_to_string(file).ok())
-        .unwrap_or_default()
-}
+/// How long to wait before a state that could not be used is tried again.
+const AFTER_A_FAULT: Duration = Duration::from_secs(5);
 
 struct Daemon<F> {
     reloader: Reloader,
     make: F,
     setting: Setting,
-    in_force: InForce,
+    timetable: Timetable,
     journal: Journal,
     running: Option<Running>,
     progress: Progress,
     /// Size, time and place of the configuration file when it was last read.
     stamp: Option<Stamp>,
-    /// The fault that was last told, so that it is told once.
-    told_fault: Option<String>,
+    /// The fault of the configuration that was last told, so that it is told once.
+    config_fault: Option<String>,
+    /// Keys that wait for the next start, as they were last told.
+    waiting: Vec<String>,
+    /// Why the state could not be used when it was last tried.
+    store_fault: Option<String>,
     /// The service manager.
     notifier: Notifier,
     /// Reports and webhooks of runs that are over.
@@ -91,9 +74,9 @@ where
 {
     let mut setting = make(reloader.current().config.clone())?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
-    let in_force = InForce::new(&setting.config, setting.clock.now())?;
+    let timetable = Timetable::new(&setting.config, setting.clock.now())?;
     let mut signals = Signals::listen()?;
-    let pace = Pace::of(&in_force.schedule);
+    let pace = Pace::of(&timetable.schedule);
     let mut waker = WakeSource::start(pace).await.map_err(|error| CommandError::Io {
         what: "no wake-ups".into(),
         source: std::io::Error::other(error),
@@ -102,6 +85,7 @@ where
     let dashboard = super::web::serve(&mut setting, Some(wishes), liked, progress).await?;
     setting.audience.attend(&journal);
     let stamp = stamp(&reloader);
+    startup::forget_config_faults(&journal).await?;
     startup::settle_the_past(&setting, &journal).await?;
     let mut notifier = Notifier::from_environment(&setting.environment);
     notifier.ready();
@@ -109,22 +93,23 @@ where
         reloader,
         make,
         setting,
-        in_force,
+        timetable,
         journal,
         running: None,
         progress,
         stamp,
-        told_fault: None,
+        config_fault: None,
+        waiting: Vec::new(),
+        store_fault: None,
         notifier,
         aftermath: TaskTracker::new(),
     };
-    let ended = daemon.run(&mut signals, &mut waker, &mut wished).await;
+    daemon.run(&mut signals, &mut waker, &mut wished).await;
     daemon.finish_aftermath().await;
     if let Some(dashboard) = dashboard {
         dashboard.stop().await;
     }
     waker.shutdown().await;
-    ended?;
     Ok(signals.stopped_by().unwrap_or(Code::Terminated))
 }
 
@@ -132,81 +117,111 @@ impl<F> Daemon<F>
 where
     F: Fn(Config) -> Result<Setting, CommandError>,
 {
-    async fn run(
-        &mut self,
-        signals: &mut Signals,
-        waker: &mut WakeSource,
-        wished: &mut Wishes,
-    ) -> Result<(), CommandError> {
+    /// Turns until a signal asks to stop. Nothing that fails in a turn ends it: whatever is going on
+    /// would be left without anybody who ends it well.
+    async fn run(&mut self, signals: &mut Signals, waker: &mut WakeSource, wished: &mut Wishes) {
         loop {
-            let nap = self.decide().await?;
+            let nap = match self.turn().await {
+                Ok(nap) => {
+                    self.recovered();
+                    nap
+                }
+                Err(error) => {
+                    self.stumbled(&error);
+                    AFTER_A_FAULT
+                }
+            };
             self.setting.audience.turned();
             self.feed_watchdog().await;
             let nap = self.notifier.nap(nap);
             tokio::select! {
                 Some(wish) = wished.recv() => self.grant(wish),
-                _ = waker.woken(nap) => self.look_at_config(Look::IfChanged).await?,
+                _ = waker.woken(nap) => self.look_at_config(Look::IfChanged),
                 ended = finished(&mut self.running) => {
                     self.running = None;
                     tell_end(ended);
                 }
                 asked = signals.next() => match asked {
-                    Asked::Reload => self.look_at_config(Look::Always).await?,
+                    Asked::Reload => self.look_at_config(Look::Always),
                     Asked::Stop => return self.stop(signals).await,
                 },
             }
         }
     }
 
-    /// Acts on what is due; returns how long nothing will be.
+    /// Acts on what is due and stores what was observed; returns how long nothing will be due.
+    async fn turn(&mut self) -> Result<Duration, CommandError> {
+        let nap = self.decide().await?;
+        self.journal.flush().await?;
+        Ok(nap)
+    }
+
+    /// The state could not be used: told, shown in `/health`, and tried again.
+    fn stumbled(&mut self, error: &CommandError) {
+        let message = error.to_string();
+        if self.store_fault.as_ref() != Some(&message) {
+            tracing::error!(error = %message, "the state cannot be used for now; it is tried again");
+        }
+        self.setting.audience.tell_fault(Some(message.clone()));
+        self.store_fault = Some(message);
+    }
+
+    fn recovered(&mut self) {
+        if self.store_fault.take().is_some() {
+            tracing::info!("the state can be used again");
+            self.setting.audience.tell_fault(None);
+        }
+    }
+
     async fn decide(&mut self) -> Result<Duration, CommandError> {
         let now = self.setting.clock.now();
-        let key = self.in_force.schedule.key();
-        let situation = Situation {
-            now,
-            last_handled: self.journal.store().last_tick(key.clone()).await?,
-            in_force_since: self.in_force.since,
-            running: self.running.as_ref().map(|running| running.id),
-        };
-        match self.in_force.schedule.decide(self.in_force.policy, situation) {
-            Decision::Fire { nominal, missed } => self.fire(key, nominal, missed).await?,
+        let schedule = self.timetable.schedule.key();
+        let running = self.running.as_ref().map(|running| running.id);
+        let tick = |nominal, missed| TickRow { schedule, nominal, run: None, missed };
+        let settled = match self.timetable.decide(self.journal.store(), now, running).await? {
+            Decision::Fire { nominal, missed } => self.fire(tick(nominal, missed)).await?,
             Decision::Skip { nominal, blocked_by, missed } => {
-                self.pass_over(key, nominal, Some(blocked_by), missed).await?;
+                self.pass_over(tick(nominal, missed), Some(blocked_by)).await?
             }
             Decision::Lapse { nominal, missed } => {
-                self.pass_over(key, nominal, None, missed).await?;
+                self.pass_over(tick(nominal, missed), None).await?
             }
             Decision::Wait { until, .. } => {
                 return Ok(Duration::try_from(until.duration_since(now)).unwrap_or_default());
             }
-            Decision::Never => return Ok(Duration::from_secs(30)),
-        }
-        Ok(Duration::ZERO)
+            Decision::Never => return Ok(LONGEST_SLEEP),
+        };
+        // A time that somebody else has used up is no reason to ask again at once.
+        Ok(if settled { Duration::ZERO } else { self.timetable.until_next(now) })
     }
 
-    /// The scheduled time is used up before anything starts, so that nobody can use it again.
-    async fn fire(
-        &mut self,
-        schedule: String,
-        nominal: Timestamp,
-        missed: u32,
-    ) -> Result<(), CommandError> {
-        self.look_at_config(Look::Always).await?;
+    /// The right to run comes first, so that a time is recorded as used only if a run follows. The
+    /// time is used up before anything starts, so that nobody can use it again. False: it was.
+    async fn fire(&mut self, tick: TickRow) -> Result<bool, CommandError> {
+        self.look_at_config(Look::Always);
         let id = RunId(uuid::Uuid::now_v7());
-        let tick = TickRow { schedule, nominal, run: Some(id), missed };
-        if self.journal.use_tick(tick).await? {
-            self.running = Some(self.start(id, Trigger::Schedule, None));
+        match once::take_lock(&self.setting, "schedule", Some(id)) {
+            Ok(lock) => {
+                let used = self.journal.use_tick(TickRow { run: Some(id), ..tick }).await?;
+                if used {
+                    self.running = Some(self.start(id, Trigger::Schedule, lock));
+                }
+                Ok(used)
+            }
+            Err(CommandError::Lock(LockError::Held { holder, .. })) => {
+                let blocked_by = holder.and_then(|held| held.holder.run);
+                self.pass_over(tick, blocked_by).await
+            }
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
-    /// `lock` is taken by the run itself unless it was taken for it.
-    fn start(&self, id: RunId, trigger: Trigger, lock: Option<RunLock>) -> Running {
+    fn start(&self, id: RunId, trigger: Trigger, lock: RunLock) -> Running {
         let stop = StopHandle::new();
         let (setting, handle, progress) = (self.setting.clone(), stop.clone(), self.progress);
         let aftermath = self.aftermath.clone();
         let task = tokio::spawn(async move {
-            let ended = run_once(&setting, id, trigger, lock, handle, progress).await;
+            let ended = run_once(&setting, lock, id, trigger, handle, progress).await;
             if ended.is_ok() {
                 // Beside the next run, never before it.
                 aftermath.spawn(async move {
@@ -245,7 +260,7 @@ where
         let now = self.setting.clock.now();
         let live = store.active_sessions().await?.len();
         let today = store.spending_on(now.strftime("%F").to_string()).await?;
-        let next = self.in_force.schedule.next_after(now);
+        let next = self.timetable.schedule.next_after(now);
         let next = next.map_or_else(|| "never".into(), |next| next.to_string());
         let (most, spent) = (config.limits.max_live_sessions, today.committed());
         Ok(format!(
@@ -264,69 +279,74 @@ where
     /// A person asks for a run. One at a time, also for persons: the lock is taken before the
     /// answer, so that what was promised happens.
     fn grant(&mut self, wish: RunWish) {
-        let free = match &self.running {
+        let id = RunId(uuid::Uuid::now_v7());
+        let answer = match &self.running {
             Some(running) => Err(format!("run {} is going on", running.id)),
-            None => once::take_lock(&self.setting, "run now").map_err(|error| error.to_string()),
+            None => match once::take_lock(&self.setting, "run now", Some(id)) {
+                Ok(lock) => {
+                    self.running = Some(self.start(id, Trigger::Manual, lock));
+                    Ok(id)
+                }
+                Err(error) => Err(error.to_string()),
+            },
         };
-        let answer = free.map(|lock| {
-            let id = RunId(uuid::Uuid::now_v7());
-            self.running = Some(self.start(id, Trigger::Manual, Some(lock)));
-            id
-        });
         // Whoever asked may have gone away.
         wish.send(answer).ok();
     }
 
     async fn pass_over(
         &self,
-        schedule: String,
-        nominal: Timestamp,
+        tick: TickRow,
         blocked_by: Option<RunId>,
-        missed: u32,
-    ) -> Result<(), CommandError> {
-        let tick = TickRow { schedule, nominal, run: None, missed };
-        if self.journal.use_tick(tick).await? {
-            self.journal.emit(Event::TickSkipped { nominal, blocked_by, missed });
-            self.journal.flush().await?;
+    ) -> Result<bool, CommandError> {
+        let (nominal, missed) = (tick.nominal, tick.missed);
+        let passed = self.journal.skip_tick(tick, blocked_by).await?;
+        if passed {
             tracing::warn!(%nominal, ?blocked_by, missed, "a scheduled time was passed over");
         }
-        Ok(())
+        Ok(passed)
     }
 
     /// Reads the configuration again. A run that is going on keeps the one it started with; a
-    /// broken file keeps the last good one in force, and is told.
-    async fn look_at_config(&mut self, look: Look) -> Result<(), CommandError> {
+    /// broken file keeps the last good one in force, and is told. What is told is stored with the
+    /// next turn.
+    fn look_at_config(&mut self, look: Look) {
         let stamp = stamp(&self.reloader);
         if look == Look::IfChanged && stamp == self.stamp {
-            return Ok(());
+            return;
         }
         self.stamp = stamp;
-        let fault = match self.reloader.reload() {
-            Ok(Reload::Unchanged) => None,
-            Ok(Reload::Changed { keys, .. }) => self.adopt(&keys).err().map(|e| e.to_string()),
-            Err(error) => Some(error.to_string()),
+        let (adopted, fault) = match self.reloader.look() {
+            Ok(Reload::Unchanged) => (false, None),
+            Ok(Reload::Changed(changed)) => match self.adopt(*changed) {
+                Ok(()) => (true, None),
+                Err(error) => (false, Some(error.to_string())),
+            },
+            Err(error) => (false, Some(error.to_string())),
         };
-        match (&fault, &self.told_fault) {
-            (Some(message), told) if told.as_ref() != Some(message) => {
+        match &fault {
+            Some(message) if self.config_fault.as_ref() != Some(message) => {
                 tracing::error!(error = %message, "the configuration is broken; the last good one stays in force");
                 self.journal.emit(Event::ConfigBroken { message: message.clone() });
             }
-            (None, Some(_)) => {
+            None if self.config_fault.is_some() => {
                 tracing::info!("the configuration is good again");
                 self.journal.emit(Event::ConfigReloaded);
             }
+            None if adopted => self.journal.emit(Event::ConfigReloaded),
             _ => {}
         }
-        self.told_fault = fault;
-        Ok(self.journal.flush().await?)
+        self.config_fault = fault;
     }
 
-    fn adopt(&mut self, keys: &[String]) -> Result<(), CommandError> {
-        let config = self.reloader.current().config.clone();
-        let setting = (self.make)(config)?;
+    /// Puts new values in force, if everything can be made from them.
+    fn adopt(&mut self, changed: Changed) -> Result<(), CommandError> {
+        let Changed { loaded, keys, need_restart } = changed;
+        let setting = (self.make)(loaded.config.clone())?;
         if keys.iter().any(|key| key.starts_with("schedule.")) {
-            self.in_force = InForce::new(&setting.config, setting.clock.now())?;
+            self.timetable = Timetable::new(&setting.config, setting.clock.now())?;
         }
+        self.reloader.keep(loaded);
         // The state stays where it was opened: moving it needs a restart.
         self.setting = Setting {
             state: self.setting.state.clone(),
@@ -338,25 +358,32 @@ where
         };
         self.setting.audience.adopt(&self.setting.config);
         tracing::info!(?keys, "the configuration was read again");
-        self.journal.emit(Event::ConfigReloaded);
+        if self.waiting != need_restart {
+            if !need_restart.is_empty() {
+                tracing::warn!(keys = ?need_restart, "these keys wait for the next start");
+            }
+            self.journal.emit(Event::RestartNeeded { keys: need_restart.clone() });
+            self.waiting = need_restart;
+        }
         Ok(())
     }
 
     /// The first signal ends the run with its sessions; the second insists.
-    async fn stop(&mut self, signals: &mut Signals) -> Result<(), CommandError> {
+    async fn stop(&mut self, signals: &mut Signals) {
         self.notifier.stopping();
-        let Some(mut running) = self.running.take() else { return Ok(()) };
-        running.stop.stop(StopReason::Shutdown);
-        loop {
-            tokio::select! {
-                ended = &mut running.task => {
-                    tell_end(ended);
-                    return Ok(());
+        if let Some(mut running) = self.running.take() {
+            running.stop.stop(StopReason::Shutdown);
+            loop {
+                tokio::select! {
+                    ended = &mut running.task => break tell_end(ended),
+                    asked = signals.next() => if asked == Asked::Stop {
+                        running.stop.stop_now(StopReason::Shutdown);
+                    },
                 }
-                asked = signals.next() => if asked == Asked::Stop {
-                    running.stop.stop_now(StopReason::Shutdown);
-                },
             }
+        }
+        if let Err(error) = self.journal.flush().await {
+            tracing::error!(%error, "the last events could not be stored");
         }
     }
 }
@@ -385,16 +412,15 @@ async fn finished(
     }
 }
 
-/// One scheduled run. Somebody's `--once` in the way is no failure: the time is passed over.
+/// One run, with the right to it.
 async fn run_once(
     setting: &Setting,
+    mut lock: RunLock,
     id: RunId,
     trigger: Trigger,
-    lock: Option<RunLock>,
     stop: StopHandle,
     progress: Progress,
 ) -> Result<Ended, CommandError> {
-    let mut lock = lock.map_or_else(|| once::take_lock(setting, "schedule"), Ok)?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), Some(id))?;
     startup::close_crashed_runs(journal.store(), &setting.clock).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
@@ -415,10 +441,6 @@ fn tell_end(ended: Result<Result<Ended, CommandError>, tokio::task::JoinError>) 
             Some(error) => tracing::error!(outcome = ?ended.outcome, %error, "run ended"),
             None => tracing::info!(outcome = ?ended.outcome, summary = ?ended.summary, "run ended"),
         },
-        Ok(Err(CommandError::Lock(LockError::Held { holder, .. }))) => {
-            let pid = holder.map(|holder| holder.process.pid);
-            tracing::warn!(pid, "a scheduled run found another one going on");
-        }
         Ok(Err(error)) => tracing::error!(%error, "a run could not be started"),
         Err(panic) => tracing::error!(%panic, "a run ended in a panic"),
     }

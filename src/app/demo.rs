@@ -92,7 +92,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
     if !state.exists() {
         return Ok(());
     }
-    let _lock = RunLock::acquire(state, own_identity(), "--demo", clock)?;
+    let _lock = RunLock::acquire(state, own_identity(), "--demo", None, clock)?;
     for name in ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm"] {
         // What is not there need not be removed.
         drop(std::fs::remove_file(state.join(name)));

@@ -26,6 +26,7 @@ mod signals;
 mod startup;
 mod telemetry;
 mod temporary;
+mod timetable;
 mod watchers;
 pub mod web;
 

@@ -17,10 +17,10 @@ use crate::store::{Journal, RunLock, Store};
 /// Performs one run, showing its progress.
 pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, CommandError> {
     let store = setting.open_store()?;
-    let mut lock = take_lock(setting, "--once")?;
+    let id = RunId(uuid::Uuid::now_v7());
+    let mut lock = take_lock(setting, "--once", Some(id))?;
     let mut signals = Signals::listen()?;
     let stop = StopHandle::new();
-    let id = RunId(uuid::Uuid::now_v7());
     let journal = Journal::open(store.clone(), setting.clock.clone(), Some(id))?;
     startup::close_crashed_runs(&store, &setting.clock).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
@@ -68,9 +68,13 @@ pub(super) async fn tidy(setting: &Setting, store: &Store) {
 }
 
 /// The right to run on this state, or who has it.
-pub fn take_lock(setting: &Setting, purpose: &str) -> Result<RunLock, CommandError> {
+pub fn take_lock(
+    setting: &Setting,
+    purpose: &str,
+    run: Option<RunId>,
+) -> Result<RunLock, CommandError> {
     let process = crate::session::own_identity();
-    Ok(RunLock::acquire(&setting.state, process, purpose, &setting.clock)?)
+    Ok(RunLock::acquire(&setting.state, process, purpose, run, &setting.clock)?)
 }
 
 async fn report(

@@ -4,6 +4,7 @@ use super::Setting;
 use super::error::CommandError;
 use crate::clock::Clock;
 use crate::event::fold::RunView;
+use crate::event::{Event, Sink as _};
 use crate::report::live;
 use crate::store::{Journal, Store, catch_up, close_crashed};
 
@@ -29,10 +30,21 @@ pub async fn close_crashed_runs(
     Ok(newest)
 }
 
+/// What an earlier life said of the configuration is no longer so: this one started with it.
+pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError> {
+    if journal.store().last_config_fault().await?.is_some() {
+        journal.emit(Event::ConfigReloaded);
+    }
+    if !journal.store().keys_waiting_for_restart().await?.is_empty() {
+        journal.emit(Event::RestartNeeded { keys: Vec::new() });
+    }
+    Ok(journal.flush().await?)
+}
+
 /// What a service does before it says that it is ready: ends orphans and crashed runs. Somebody
 /// else's run in the way is no reason to wait; that run has done the same.
 pub async fn settle_the_past(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
-    let lock = match super::once::take_lock(setting, "start") {
+    let lock = match super::once::take_lock(setting, "start", None) {
         Ok(lock) => lock,
         Err(CommandError::Lock(crate::store::LockError::Held { .. })) => return Ok(()),
         Err(error) => return Err(error),

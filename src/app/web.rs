@@ -57,6 +57,13 @@ impl Audience {
         }
     }
 
+    /// The state cannot be used for now, or can be used again.
+    pub fn tell_fault(&self, fault: Option<String>) {
+        if let Some(hub) = &self.hub {
+            hub.tell_fault(fault);
+        }
+    }
+
     /// The daemon's loop turned.
     pub fn turned(&self) {
         if let Some(hub) = &self.hub {

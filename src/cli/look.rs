@@ -7,7 +7,7 @@ use super::exit::Code;
 use super::{Context, say_error, show, status};
 use crate::app;
 use crate::config::{Config, ConfigError, load, salvage};
-use crate::store::{Journal, Store};
+use crate::store::{Journal, RunLock, Store};
 
 /// What was found where the state should be.
 enum Found {
@@ -43,9 +43,7 @@ impl Context {
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
         if !journal.requeue(key.clone()).await? {
-            return Err(CommandError::NotFound(format!(
-                "{key} was never seen, or a session for it is running"
-            )));
+            return Err(CommandError::NotFound(show::why_not_requeued(&reading, &key).await?));
         }
         self.print(&serde_json::json!({ "item": key, "in_line": true }), |_| {
             format!("{key} is back in line, with all its attempts\n")
@@ -57,7 +55,8 @@ impl Context {
     pub(super) async fn runs(&self, limit: u32) -> Result<Code, CommandError> {
         self.list(async |store, _| {
             let runs = store.runs(limit).await?;
-            self.print(&runs, |runs| show::render_runs(runs))
+            let held = RunLock::look(store.folder(), &self.clock)?.is_some();
+            self.print(&runs, |runs| show::render_runs(runs, held))
         })
         .await
     }

@@ -12,17 +12,23 @@ use crate::model::{ItemId, ItemKey};
 use crate::report::lines::{line, seconds, short_key, word};
 use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
 
-/// A list of runs for a terminal.
-pub fn render_runs(runs: &[RunRow]) -> String {
+/// What is on record as going on and verifiably is not.
+pub(super) const CRASHED: &str = "crashed, resolved at the next start";
+
+/// A list of runs for a terminal; `is_held`: somebody holds the run lock.
+pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
     let one = |run: &RunRow| {
-        format!("{}  {}  {}\n", run.run, run.started_at.strftime("%F %TZ"), describe_run(run))
+        let (started, words) = (run.started_at.strftime("%F %TZ"), describe_run(run, is_held));
+        format!("{}  {started}  {words}\n", run.run)
     };
     runs.iter().map(one).collect()
 }
 
-/// A run in one line, without its time.
-pub(super) fn describe_run(run: &RunRow) -> String {
-    let outcome = run.outcome.map_or_else(|| "going on".into(), |outcome| word(&outcome));
+/// A run in one line, without its time. A run without an end is going on only if somebody holds the
+/// run lock.
+pub(super) fn describe_run(run: &RunRow, is_held: bool) -> String {
+    let open = if is_held { "going on" } else { CRASHED };
+    let outcome = run.outcome.map_or_else(|| open.into(), |outcome| word(&outcome));
     let took = run
         .ended_at
         .map(|end| end.duration_since(run.started_at).as_millis())
@@ -41,7 +47,8 @@ pub(super) fn describe_run(run: &RunRow) -> String {
 /// A list of sessions for a terminal.
 pub fn render_sessions(sessions: &[SessionRow]) -> String {
     let one = |session: &SessionRow| {
-        let outcome = session.outcome.as_ref().map_or_else(|| "alive".into(), ToString::to_string);
+        let open = if session.alive { "alive" } else { CRASHED };
+        let outcome = session.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
         let cost = session.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
         let item = session.item.as_ref().map(short_key).unwrap_or_default();
         format!(
@@ -86,6 +93,19 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
         attempts: store.attempts_of(key.clone()).await?,
         sessions: store.sessions_of(key.clone()).await?,
         events: store.events_of(key).await?,
+    })
+}
+
+/// Why an item could not be put back in line.
+pub async fn why_not_requeued(store: &Store, key: &ItemKey) -> Result<String, CommandError> {
+    if store.item(key.clone()).await?.is_none() {
+        return Ok(format!("{key} was never seen; `heartbeat status` lists what was"));
+    }
+    let alive = store.sessions_of(key.clone()).await?.iter().any(|session| session.alive);
+    Ok(if alive {
+        format!("a session for {key} is running; `heartbeat kill` ends it")
+    } else {
+        format!("the session for {key} {CRASHED}, which puts the item back in line by itself")
     })
 }
 

@@ -63,7 +63,7 @@ async fn import(file: &Path, folder: &Path, clock: &Clock) -> Result<String, Com
     let from =
         File::open(file).map_err(CommandError::io(format!("{} cannot be read", file.display())))?;
     let store = Store::open(folder)?;
-    let _lock = RunLock::acquire(folder, own_identity(), "state import", clock)?;
+    let _lock = RunLock::acquire(folder, own_identity(), "state import", None, clock)?;
     let rows = store.import(BufReader::new(from)).await.map_err(transfer)?;
     Ok(format!("{rows} rows read into {}\n", folder.display()))
 }

@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::CommandError;
-use super::show::describe_run;
+use super::show::{CRASHED, describe_run};
 use crate::config::Config;
 use crate::fetch::breaker::{Breaker, State};
 use crate::fetch::{Remembered, SourceMemory};
+use crate::model::RunId;
 use crate::report::lines::{clip, short_key, word};
 use crate::report::moment::moment;
 use crate::session::containment::detect;
@@ -28,6 +29,8 @@ pub struct Status {
     pub holder: Option<Holder>,
     /// Is it at work?
     pub holder_health: Option<HolderHealth>,
+    /// The run that is going on: begun, and somebody holds the lock.
+    pub running: Option<RunId>,
     /// The newest run.
     pub last_run: Option<RunRow>,
     /// When the schedule fires next.
@@ -52,6 +55,8 @@ pub struct Status {
     pub containment: String,
     /// What is wrong with the configuration on disk, as the running service saw it.
     pub config_fault: Option<String>,
+    /// Keys whose new value waits for the next start of the service.
+    pub config_waiting: Vec<String>,
 }
 
 /// Gathers the status, with at most so many items by name. Reads only.
@@ -61,15 +66,19 @@ pub async fn status(
     now: Timestamp,
     most_items: u32,
 ) -> Result<Status, CommandError> {
-    let holder = RunLock::look(store.folder())?;
+    let clock = crate::clock::Clock::system();
+    let held = RunLock::look(store.folder(), &clock)?;
     let schedule =
         crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
-    let journal = Journal::open(store.clone(), crate::clock::Clock::system(), None)?;
+    let journal = Journal::open(store.clone(), clock, None)?;
     let memory = journal.load(&config.source.name).await;
+    let last_run = store.runs(1).await?.pop();
+    let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     Ok(Status {
-        holder_health: holder.as_ref().map(|holder| holder.health(now)),
-        holder,
-        last_run: store.runs(1).await?.pop(),
+        holder_health: held.as_ref().map(|held| held.health),
+        holder: held.map(|held| held.holder),
+        running: going_on.map(|run| run.run),
+        last_run,
         next_run: schedule.next_after(now),
         sessions: store.active_sessions().await?,
         items: store.phase_counts().await?,
@@ -81,6 +90,7 @@ pub async fn status(
         agent_fault: store.agent_fault(now).await?,
         containment: containment(config).await,
         config_fault: store.last_config_fault().await?,
+        config_waiting: store.keys_waiting_for_restart().await?,
     })
 }
 
@@ -100,11 +110,15 @@ pub fn render(status: &Status, now: Timestamp) -> String {
         // Writing to a string cannot fail.
         let _: std::fmt::Result = writeln!(text, "{name:<12}{value}");
     };
-    row("running", status.holder.as_ref().map_or_else(|| "no".into(), |h| describe_holder(h, now)));
+    let holder = status.holder.as_ref().zip(status.holder_health);
+    row(
+        "running",
+        holder.map_or_else(|| "no".into(), |(h, health)| describe_holder(h, health, now)),
+    );
     let last = status.last_run.as_ref();
     row("last run", last.map_or_else(|| "none yet".into(), |run| moment(run.started_at, now)));
     if let Some(run) = last {
-        row("", describe_run(run));
+        row("", describe_run(run, status.running == Some(run.run)));
     }
     row("next run", status.next_run.map_or_else(|| "never".into(), |at| moment(at, now)));
     row("contained", status.containment.clone());
@@ -133,6 +147,10 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     if let Some(fault) = &status.config_fault {
         row("CONFIG", format!("broken on disk, the last good one is in force: {fault}"));
     }
+    if !status.config_waiting.is_empty() {
+        let keys = status.config_waiting.join(", ");
+        row("CONFIG", format!("changed, and waits for a restart of the service: {keys}"));
+    }
     for session in &status.sessions {
         row("session", describe_active(session, now));
     }
@@ -160,8 +178,8 @@ fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
     }
 }
 
-fn describe_holder(holder: &Holder, now: Timestamp) -> String {
-    let health = match holder.health(now) {
+fn describe_holder(holder: &Holder, health: HolderHealth, now: Timestamp) -> String {
+    let health = match health {
         HolderHealth::Alive => "alive",
         HolderHealth::Hung => "HUNG: no heartbeat for over two minutes",
     };
@@ -178,10 +196,9 @@ fn describe_active(session: &ActiveSession, now: Timestamp) -> String {
     let elapsed = now.duration_since(session.started_at).as_secs();
     let limit = session.deadline_at.duration_since(session.started_at).as_secs();
     let pid = session.agent_pid.unwrap_or(session.keeper_pid);
-    format!(
-        "{} {} {item} pid {pid}, {elapsed} s of {limit} s [{}]",
-        session.session, session.stage, session.tier
-    )
+    let state =
+        if session.alive { format!("pid {pid}, {elapsed} s of {limit} s") } else { CRASHED.into() };
+    format!("{} {} {item} {state} [{}]", session.session, session.stage, session.tier)
 }
 
 fn describe_item(item: &ItemRow, now: Timestamp) -> String {

@@ -26,7 +26,7 @@ pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
 pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, salvage, variable_for};
-pub use reload::{NEED_RESTART, Reload, Reloader};
+pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
 pub use secrets::{HeldSecrets, REMOVED};
 pub use types::*;
 

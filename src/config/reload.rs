@@ -5,36 +5,50 @@ use super::show::values;
 use super::{ConfigError, LoadRequest, Loaded, load};
 
 /// Keys that are read once at start: a new value is accepted and waits for the next start.
-pub const NEED_RESTART: [&str; 5] =
-    ["state.dir", "state.containment", "http.listen", "log.format", "log.file"];
+pub const NEED_RESTART: [&str; 8] = [
+    "state.dir",
+    "http.listen",
+    "http.token_env",
+    "log.level",
+    "log.format",
+    "log.file",
+    "log.max_size",
+    "log.keep",
+];
 
 /// Holds the last good configuration.
 #[derive(Debug, Clone)]
 pub struct Reloader {
     request: LoadRequest,
+    started: Loaded,
     current: Loaded,
-    fault: Option<ConfigError>,
 }
 
-/// What a reload found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a look found.
+#[derive(Debug, Clone)]
 pub enum Reload {
     /// The same values as before.
     Unchanged,
-    /// New values are in force.
-    Changed {
-        /// Keys whose value differs, as `section.key`.
-        keys: Vec<String>,
-        /// Those of them that wait for the next start.
-        need_restart: Vec<String>,
-    },
+    /// Other values, well formed. Whether they can be used is the caller's to find out.
+    Changed(Box<Changed>),
+}
+
+/// New values that are not in force yet.
+#[derive(Debug, Clone)]
+pub struct Changed {
+    /// All of them.
+    pub loaded: Loaded,
+    /// Keys whose value differs from the one in force, as `section.key`.
+    pub keys: Vec<String>,
+    /// Keys whose value differs from the one at start, and that wait for the next start.
+    pub need_restart: Vec<String>,
 }
 
 impl Reloader {
     /// Loads for the first time.
     pub fn start(request: LoadRequest) -> Result<Self, ConfigError> {
         let current = load(&request)?;
-        Ok(Self { request, current, fault: None })
+        Ok(Self { request, started: current.clone(), current })
     }
 
     /// The last good configuration.
@@ -42,45 +56,34 @@ impl Reloader {
         &self.current
     }
 
-    /// What is wrong with the configuration as it is now on disk, if the last reload failed. While
-    /// it stands, status and health say so.
-    pub fn fault(&self) -> Option<&ConfigError> {
-        self.fault.as_ref()
-    }
-
-    /// Reads everything again. On an error the last good configuration stays in force.
+    /// Reads everything again. Nothing is in force before [`Reloader::keep`] is called with it.
     ///
     /// A file that was found once must stay: were it searched for again, a deleted file would
     /// silently bring back the defaults.
-    pub fn reload(&mut self) -> Result<Reload, ConfigError> {
+    pub fn look(&self) -> Result<Reload, ConfigError> {
         let mut request = self.request.clone();
         request.explicit = request.explicit.or_else(|| self.current.file.clone());
-        match load(&request) {
-            Ok(loaded) => {
-                self.fault = None;
-                Ok(self.take(loaded))
-            }
-            Err(error) => {
-                self.fault = Some(error.clone());
-                Err(error)
-            }
+        let loaded = load(&request)?;
+        if loaded.digest == self.current.digest {
+            return Ok(Reload::Unchanged);
         }
+        let keys = differing(&loaded, &self.current);
+        let mut need_restart = differing(&loaded, &self.started);
+        need_restart.retain(|key| NEED_RESTART.contains(&key.as_str()));
+        Ok(Reload::Changed(Box::new(Changed { loaded, keys, need_restart })))
     }
 
-    fn take(&mut self, loaded: Loaded) -> Reload {
-        let unchanged = loaded.digest == self.current.digest;
-        let keys: Vec<String> = values(&loaded)
-            .into_iter()
-            .zip(values(&self.current))
-            .filter(|(new, old)| new.value != old.value)
-            .map(|(new, _)| new.key)
-            .collect();
+    /// These values proved to be good and are in force from now on.
+    pub fn keep(&mut self, loaded: Loaded) {
         self.current = loaded;
-        if unchanged {
-            return Reload::Unchanged;
-        }
-        let need_restart =
-            keys.iter().filter(|key| NEED_RESTART.contains(&key.as_str())).cloned().collect();
-        Reload::Changed { keys, need_restart }
     }
+}
+
+fn differing(new: &Loaded, old: &Loaded) -> Vec<String> {
+    values(new)
+        .into_iter()
+        .zip(values(old))
+        .filter(|(new, old)| new.value != old.value)
+        .map(|(new, _)| new.key)
+        .collect()
 }

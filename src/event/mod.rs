@@ -65,6 +65,11 @@ pub enum Event {
         /// The first paragraph of the error.
         message: String,
     },
+    /// Keys whose new value waits for the next start; none: nothing waits any more.
+    RestartNeeded {
+        /// As `section.key`.
+        keys: Vec<String>,
+    },
     /// Reading from the source began.
     FetchStarted,
     /// One page of items arrived.

@@ -246,6 +246,7 @@ pub mod samples {
                 tier: "pidns".into(),
                 started_at: began,
                 ended_at: Some(began),
+                alive: false,
                 outcome: Some(Outcome::BadOutput { why: FailureKind::NoJson }),
                 usage: None,
                 survivors: Some(0),

@@ -17,6 +17,11 @@ const PUNCTUAL: Duration = Duration::from_secs(60);
 /// from it would mute the schedule until they come to pass.
 const TRUSTED_BACKSTEP: Duration = Duration::from_secs(86_400);
 
+/// Recorded times after this one come from a clock that was wrong, and are not asked for.
+pub fn no_later_than(now: Timestamp) -> Timestamp {
+    later(now, TRUSTED_BACKSTEP)
+}
+
 /// Missed ticks are counted up to here; a machine that was off for a year has missed "many".
 pub const MISSED_COUNTED: u32 = 1000;
 
@@ -35,7 +40,8 @@ pub struct Policy {
 pub struct Situation {
     /// The time on the wall.
     pub now: Timestamp,
-    /// The nominal time that was last recorded for this schedule, whatever became of it.
+    /// The nominal time that was last recorded for this schedule, whatever became of it, and no
+    /// later than [`no_later_than`] says.
     pub last_handled: Option<Timestamp>,
     /// Since when this schedule is followed; ticks before it are nobody's.
     pub in_force_since: Timestamp,
@@ -116,8 +122,8 @@ impl Schedule {
 /// The time up to which everything is settled.
 fn floor(situation: Situation, due_until: Timestamp) -> Timestamp {
     let floor = situation.last_handled.unwrap_or(situation.in_force_since);
-    if floor > later(situation.now, TRUSTED_BACKSTEP) {
-        // Only what is due this minute: the table of ticks knows what was already done.
+    if floor > no_later_than(situation.now) {
+        // Only what is due this minute.
         return due_until.saturating_sub(signed(PUNCTUAL)).unwrap_or(Timestamp::MIN);
     }
     floor

@@ -10,5 +10,5 @@ mod upcoming;
 pub mod waker;
 
 pub use cron::{Schedule, ScheduleError};
-pub use decide::{Decision, MISSED_COUNTED, Policy, Situation, delay_on_host};
+pub use decide::{Decision, MISSED_COUNTED, Policy, Situation, delay_on_host, no_later_than};
 pub use upcoming::{ClockChange, Upcoming, render};

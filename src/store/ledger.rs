@@ -128,17 +128,22 @@ fn ledger_row(row: &Row<'_>) -> Sql<LedgerRow> {
         stage: from_word(row, "stage")?,
         item: row.get("item")?,
         attempt: row.get("attempt")?,
-        keeper: ProcessIdentity {
-            pid: row.get("keeper_pid")?,
-            start_time: unbits(row.get("keeper_start_time")?),
-            pidfd_inode: row.get::<_, Option<i64>>("keeper_pidfd_inode")?.map(unbits),
-            boot_id: row.get("boot_id")?,
-        },
+        keeper: keeper(row)?,
         tier: row.get("tier")?,
         cgroup: row.get::<_, Option<String>>("cgroup")?.map(PathBuf::from),
         scratch: PathBuf::from(row.get::<_, String>("scratch")?),
         started_at: row.get::<_, Ms>("started_at")?.0,
         deadline_at: row.get::<_, Ms>("deadline_at")?.0,
+    })
+}
+
+/// What a keeper is known by.
+pub(super) fn keeper(row: &Row<'_>) -> Sql<ProcessIdentity> {
+    Ok(ProcessIdentity {
+        pid: row.get("keeper_pid")?,
+        start_time: unbits(row.get("keeper_start_time")?),
+        pidfd_inode: row.get::<_, Option<i64>>("keeper_pidfd_inode")?.map(unbits),
+        boot_id: row.get("boot_id")?,
     })
 }
 

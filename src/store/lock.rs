@@ -3,11 +3,11 @@
 //! The kernel's file lock decides, so a crash can never leave it taken. What is written in the
 //! file is for people and for the loser's message: who holds it, since when, and a heartbeat that
 //! is renewed while the holder's event loop turns. A holder whose heartbeat is older than
-//! [`STALE_AFTER`] is alive but hung.
+//! [`STALE_AFTER`] of time awake is alive but hung.
 
 use std::convert::Infallible;
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::exclusive;
 use crate::clock::Clock;
-use crate::session::ProcessIdentity;
+use crate::model::RunId;
+use crate::session::{ProcessIdentity, process};
 
 /// Name of the lock in the state folder.
-const LOCK: &str = "run.lock";
+pub(super) const LOCK: &str = "run.lock";
 /// How often the holder renews its heartbeat.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// A heartbeat older than this means the holder hangs.
@@ -33,10 +35,16 @@ pub struct Holder {
     pub process: ProcessIdentity,
     /// What it is doing, such as `--once`.
     pub purpose: String,
+    /// The run it does, if it does one.
+    #[serde(default)]
+    pub run: Option<RunId>,
     /// When it took the lock.
     pub since: Timestamp,
     /// When its event loop last turned.
     pub heartbeat: Timestamp,
+    /// The same by [`Clock::awake_ms`]: a machine that slept makes nobody look hung.
+    #[serde(default)]
+    pub heartbeat_awake_ms: Option<u64>,
     /// The machine it runs on.
     #[serde(default)]
     pub host: String,
@@ -52,20 +60,46 @@ pub enum HolderHealth {
     Hung,
 }
 
+/// The holder as it was seen at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// Who.
+    #[serde(flatten)]
+    pub holder: Holder,
+    /// Is it at work?
+    pub health: HolderHealth,
+    /// Seconds since its last heartbeat, as far as this machine was awake.
+    pub silent_s: i64,
+}
+
 impl Holder {
     /// Does it run on another machine, as far as its heartbeat tells?
     fn is_elsewhere(&self, own_host: &str, now: Timestamp) -> bool {
-        let other = !self.host.is_empty() && !own_host.is_empty() && self.host != own_host;
-        other && now.duration_since(self.heartbeat).abs() <= STALE_AFTER
+        self.is_of_another_host(own_host) && now.duration_since(self.heartbeat).abs() <= STALE_AFTER
     }
 
-    /// Judged by the age of its heartbeat. A clock that was set back shows as fresh.
-    pub fn health(&self, now: Timestamp) -> HolderHealth {
-        if now.duration_since(self.heartbeat) > STALE_AFTER {
-            HolderHealth::Hung
-        } else {
-            HolderHealth::Alive
-        }
+    fn is_of_another_host(&self, own_host: &str) -> bool {
+        !self.host.is_empty() && !own_host.is_empty() && self.host != own_host
+    }
+
+    /// Can these be the words of whoever holds the lock now? Those of a process of this machine that
+    /// is gone are left from a crash.
+    fn is_credible(&self) -> bool {
+        self.is_of_another_host(&own_host()) || process::is_same(&self.process)
+    }
+
+    /// Judged by the age of its heartbeat: in time awake within one boot, else by the wall, where a
+    /// clock that was set back shows as fresh.
+    pub fn seen(self, clock: &Clock) -> Held {
+        let on_the_wall = clock.now().duration_since(self.heartbeat);
+        let awake = self
+            .heartbeat_awake_ms
+            .filter(|_| self.process.boot_id == process::boot_id())
+            .and_then(|then| i64::try_from(clock.awake_ms().saturating_sub(then)).ok())
+            .map(SignedDuration::from_millis);
+        let silent = awake.unwrap_or(on_the_wall);
+        let health = if silent > STALE_AFTER { HolderHealth::Hung } else { HolderHealth::Alive };
+        Held { holder: self, health, silent_s: silent.as_secs() }
     }
 }
 
@@ -76,7 +110,7 @@ pub enum LockError {
     #[error("{}", describe(.holder.as_deref(), *.now))]
     Held {
         /// Who has it, as far as it could be read.
-        holder: Option<Box<Holder>>,
+        holder: Option<Box<Held>>,
         /// When we looked.
         now: Timestamp,
     },
@@ -90,8 +124,8 @@ pub enum LockError {
     },
 }
 
-fn describe(holder: Option<&Holder>, now: Timestamp) -> String {
-    let Some(holder) = holder else {
+fn describe(held: Option<&Held>, now: Timestamp) -> String {
+    let Some(Held { holder, health, silent_s }) = held else {
         return "another run on this state is just starting or ending; try again".into();
     };
     let pid = holder.process.pid;
@@ -106,21 +140,19 @@ fn describe(holder: Option<&Holder>, now: Timestamp) -> String {
         );
     }
     let since = holder.since.strftime("%F %T UTC");
-    let seconds = |t: Timestamp| now.duration_since(t).as_secs();
-    match holder.health(now) {
+    match health {
         HolderHealth::Alive => format!(
             "another run on this state is going on: process {pid} ({}), since {since} ({} s ago), \
-             alive ({} s since its last heartbeat). Nothing was started; it will be left to finish",
+             alive ({silent_s} s since its last heartbeat). Nothing was started; it will be left to \
+             finish",
             holder.purpose,
-            seconds(holder.since),
-            seconds(holder.heartbeat),
+            now.duration_since(holder.since).as_secs(),
         ),
         HolderHealth::Hung => format!(
             "another run on this state is hung: process {pid} ({}), since {since}, has given no \
-             heartbeat for {} s. Its sessions end by themselves; end it with `kill -9 {pid}` and run \
-             again",
+             heartbeat for {silent_s} s. Its sessions end by themselves; end it with `kill -9 {pid}` \
+             and run again",
             holder.purpose,
-            seconds(holder.heartbeat),
         ),
     }
 }
@@ -134,11 +166,13 @@ pub struct RunLock {
 }
 
 impl RunLock {
-    /// Takes the lock or says who has it. Never waits.
+    /// Takes the lock or says who has it. Never waits. `run` is what it is taken for, if that is a
+    /// run.
     pub fn acquire(
         folder: &Path,
         process: ProcessIdentity,
         purpose: &str,
+        run: Option<RunId>,
         clock: &Clock,
     ) -> Result<Self, LockError> {
         let path = folder.join(LOCK);
@@ -151,39 +185,50 @@ impl RunLock {
             .mode(0o600)
             .open(&path)
             .map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = read_holder(&mut file).map(Box::new);
-                return Err(LockError::Held { holder, now: clock.now() });
-            }
-            Err(TryLockError::Error(source)) => return Err(io(source)),
+        let held = |holder: Option<Holder>| LockError::Held {
+            holder: holder.map(|holder| Box::new(holder.seen(clock))),
+            now: clock.now(),
+        };
+        if !exclusive::try_take(&file).map_err(io)? {
+            return Err(held(read_holder(&mut file).filter(Holder::is_credible)));
         }
         let (now, host) = (clock.now(), own_host());
         // The kernel's lock may not reach another machine; a fresh heartbeat from there does.
         if let Some(holder) =
             read_holder(&mut file).filter(|holder| holder.is_elsewhere(&host, now))
         {
-            return Err(LockError::Held { holder: Some(Box::new(holder)), now });
+            return Err(held(Some(holder)));
         }
-        let holder = Holder { process, purpose: purpose.into(), since: now, heartbeat: now, host };
+        let holder = Holder {
+            process,
+            purpose: purpose.into(),
+            run,
+            since: now,
+            heartbeat: now,
+            heartbeat_awake_ms: Some(clock.awake_ms()),
+            host,
+        };
         let mut lock = Self { file, path: path.clone(), holder };
         lock.write().map_err(io)?;
         Ok(lock)
     }
 
-    /// Who holds the lock of this state, if anyone does. Takes nothing and writes nothing.
-    pub fn look(folder: &Path) -> Result<Option<Holder>, LockError> {
+    /// Who holds the lock of this state, if anyone does. Takes nothing and writes nothing, so that
+    /// no look is ever in the way of a run.
+    pub fn look(folder: &Path, clock: &Clock) -> Result<Option<Held>, LockError> {
         let path = folder.join(LOCK);
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(LockError::Io { path, source }),
+        let look = || -> io::Result<Option<Holder>> {
+            let mut file = match File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let taken = exclusive::may_be_taken(&file)?;
+            Ok(read_holder(&mut file).filter(|holder| taken && holder.is_credible()))
         };
-        match file.try_lock_shared() {
-            Ok(()) => Ok(None),
-            Err(TryLockError::WouldBlock) => Ok(read_holder(&mut file)),
-            Err(TryLockError::Error(source)) => Err(LockError::Io { path, source }),
+        match look() {
+            Ok(holder) => Ok(holder.map(|holder| holder.seen(clock))),
+            Err(source) => Err(LockError::Io { path, source }),
         }
     }
 
@@ -194,6 +239,7 @@ impl RunLock {
         loop {
             every.tick().await;
             self.holder.heartbeat = clock.now();
+            self.holder.heartbeat_awake_ms = Some(clock.awake_ms());
             if let Err(error) = self.write() {
                 tracing::warn!(path = %self.path.display(), %error, "the lock's heartbeat could not be written");
             }
@@ -241,8 +287,8 @@ fn read_holder(file: &mut File) -> Option<Holder> {
 mod tests {
     use super::*;
 
-    fn process() -> ProcessIdentity {
-        ProcessIdentity { pid: 42, start_time: 7, pidfd_inode: None, boot_id: "boot".into() }
+    fn take(folder: &Path, purpose: &str, clock: &Clock) -> Result<RunLock, LockError> {
+        RunLock::acquire(folder, crate::session::own_identity(), purpose, None, clock)
     }
 
     fn clock() -> Clock {
@@ -253,11 +299,13 @@ mod tests {
     fn the_second_is_refused_and_told_who_and_since_when() {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
-        let _first = RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap();
+        let _first = take(folder.path(), "--once", &clock).unwrap();
         clock.advance_ms(90_000);
-        let error = RunLock::acquire(folder.path(), process(), "daemon", &clock).unwrap_err();
+        let error = take(folder.path(), "daemon", &clock).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("process 42 (--once), since 2026-11-16 08:00:00 UTC"), "{text}");
+        let own = std::process::id();
+        let who = format!("process {own} (--once), since 2026-11-16 08:00:00 UTC");
+        assert!(text.contains(&who), "{text}");
         assert!(text.contains("alive (90 s since its last heartbeat)"), "{text}");
     }
 
@@ -265,26 +313,26 @@ mod tests {
     fn a_stale_heartbeat_is_told_as_hung() {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
-        let _first = RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap();
+        let _first = take(folder.path(), "--once", &clock).unwrap();
         clock.advance_ms(121_000);
-        let error = RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap_err();
-        assert!(error.to_string().contains("is hung: process 42"), "{error}");
-        let LockError::Held { holder: Some(holder), now } = error else { panic!() };
-        assert_eq!(holder.health(now), HolderHealth::Hung);
+        let error = take(folder.path(), "--once", &clock).unwrap_err();
+        assert!(error.to_string().contains("is hung: process"), "{error}");
+        let LockError::Held { holder: Some(held), .. } = error else { panic!() };
+        assert_eq!(held.health, HolderHealth::Hung);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_heartbeat_is_renewed_every_thirty_seconds() {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
-        let mut lock = RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap();
+        let mut lock = take(folder.path(), "--once", &clock).unwrap();
         for _ in 0..10 {
             clock.advance_ms(60_000);
             let renewing = tokio::time::timeout(Duration::from_secs(31), lock.keep_fresh(&clock));
             assert!(renewing.await.is_err(), "renewing never ends by itself");
-            let holder = RunLock::look(folder.path()).unwrap().unwrap();
-            assert_eq!(holder.heartbeat, clock.now());
-            assert_eq!(holder.health(clock.now()), HolderHealth::Alive);
+            let held = RunLock::look(folder.path(), &clock).unwrap().unwrap();
+            assert_eq!(held.holder.heartbeat, clock.now());
+            assert_eq!((held.health, held.silent_s), (HolderHealth::Alive, 0));
         }
     }
 
@@ -293,19 +341,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
         let elsewhere = Holder {
-            process: process(),
+            process: crate::session::own_identity(),
             purpose: "schedule".into(),
+            run: None,
             since: clock.now(),
             heartbeat: clock.now(),
+            heartbeat_awake_ms: None,
             host: "build-7".into(),
         };
         // A machine whose lock does not reach us.
         std::fs::write(folder.path().join(LOCK), serde_json::to_string(&elsewhere).unwrap())
             .unwrap();
-        let error = RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap_err();
+        let error = take(folder.path(), "--once", &clock).unwrap_err();
         assert!(error.to_string().contains("on another machine: build-7"), "{error}");
         clock.advance_ms(121_000);
-        drop(RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap());
+        drop(take(folder.path(), "--once", &clock).unwrap());
         let left = std::fs::read_to_string(folder.path().join(LOCK)).unwrap();
         assert_eq!(left, "", "a lock that was given back names nobody");
     }
@@ -314,11 +364,53 @@ mod tests {
     fn after_a_hung_holder_is_gone_the_next_run_works() {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
-        let hung = RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap();
+        let hung = take(folder.path(), "--once", &clock).unwrap();
         clock.advance_ms(600_000);
         // What the kernel does when a process dies: its descriptors close, the lock is free.
         drop(hung);
-        assert_eq!(RunLock::look(folder.path()).unwrap(), None);
-        RunLock::acquire(folder.path(), process(), "--once", &clock).unwrap();
+        assert_eq!(RunLock::look(folder.path(), &clock).unwrap(), None);
+        take(folder.path(), "--once", &clock).unwrap();
+    }
+
+    #[test]
+    fn a_machine_that_slept_for_hours_makes_no_healthy_run_look_hung() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = clock();
+        let _run = take(folder.path(), "--once", &clock).unwrap();
+        clock.sleep_ms(8 * 3_600_000);
+        clock.advance_ms(20_000);
+        let held = RunLock::look(folder.path(), &clock).unwrap().unwrap();
+        assert_eq!((held.health, held.silent_s), (HolderHealth::Alive, 20));
+        let refused = take(folder.path(), "--once", &clock).unwrap_err().to_string();
+        assert!(refused.contains("alive (20 s") && !refused.contains("kill -9"), "{refused}");
+        clock.advance_ms(101_000);
+        let held = RunLock::look(folder.path(), &clock).unwrap().unwrap();
+        assert_eq!(held.health, HolderHealth::Hung, "two minutes awake are two minutes");
+    }
+
+    #[test]
+    fn a_look_is_in_nobodys_way_and_neither_is_a_foreign_lock_on_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = clock();
+        drop(take(folder.path(), "--once", &clock).unwrap());
+        // As long as this stands, a lock that shares its kind could not be taken.
+        let file = File::open(folder.path().join(LOCK)).unwrap();
+        file.try_lock_shared().unwrap();
+        assert_eq!(RunLock::look(folder.path(), &clock).unwrap(), None);
+        let run = take(folder.path(), "--once", &clock).unwrap();
+        assert!(RunLock::look(folder.path(), &clock).unwrap().is_some());
+        drop(run);
+    }
+
+    #[test]
+    fn the_words_of_a_dead_holder_are_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = clock();
+        let mut run = take(folder.path(), "--once", &clock).unwrap();
+        run.holder.process.start_time += 1;
+        run.write().unwrap();
+        assert_eq!(RunLock::look(folder.path(), &clock).unwrap(), None);
+        let refused = take(folder.path(), "--once", &clock).unwrap_err().to_string();
+        assert!(refused.contains("just starting or ending"), "{refused}");
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::rows::Ms;
 use super::runs::run_row;
-use super::views::{FINDINGS, finding, session};
+use super::views::{FINDINGS, SESSIONS, finding, session};
 use super::{FindingRow, RunRow, SessionRow, Store, StoreError};
 use crate::model::RunId;
 
@@ -79,10 +79,10 @@ impl Store {
     ) -> Result<Vec<SessionRow>, StoreError> {
         self.read(move |connection| {
             connection
-                .prepare(
-                    "SELECT * FROM sessions WHERE started_at >= ?1 AND started_at < ?2
-                     ORDER BY started_at, session",
-                )?
+                .prepare(&format!(
+                    "{SESSIONS} WHERE s.started_at >= ?1 AND s.started_at < ?2
+                     ORDER BY s.started_at, s.session"
+                ))?
                 .query_map(params![Ms(from), Ms(to)], session)?
                 .collect()
         })
@@ -93,7 +93,7 @@ impl Store {
     pub async fn sessions_in(&self, run: RunId) -> Result<Vec<SessionRow>, StoreError> {
         self.read(move |connection| {
             connection
-                .prepare("SELECT * FROM sessions WHERE run = ?1 ORDER BY started_at, session")?
+                .prepare(&format!("{SESSIONS} WHERE s.run = ?1 ORDER BY s.started_at, s.session"))?
                 .query_map([run], session)?
                 .collect()
         })

@@ -1,7 +1,7 @@
 //! Runs and the scheduled times that led to them.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde::Serialize;
 
 use super::rows::{Ms, from_optional_json, from_optional_word, from_word, to_json, to_word};
@@ -90,26 +90,50 @@ impl Journal {
     /// Uses a scheduled time up. False: someone else was faster, do nothing.
     pub async fn use_tick(&self, tick: TickRow) -> Result<bool, StoreError> {
         let now = Ms(self.clock().now());
-        self.commit(move |transaction, _| {
-            let decision = if tick.run.is_some() { "fired" } else { "skipped" };
-            let used = transaction.execute(
-                "INSERT OR IGNORE INTO ticks (schedule, nominal, decided_at, decision, run, missed)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![tick.schedule, Ms(tick.nominal), now, decision, tick.run, tick.missed],
-            )?;
-            Ok(used == 1)
+        self.commit(move |transaction, _| record_tick(transaction, now, &tick)).await
+    }
+
+    /// Lets a scheduled time go, and tells it. False: someone else has decided about it.
+    pub async fn skip_tick(
+        &self,
+        tick: TickRow,
+        blocked_by: Option<RunId>,
+    ) -> Result<bool, StoreError> {
+        let now = Ms(self.clock().now());
+        self.commit(move |transaction, told| {
+            let recorded = record_tick(transaction, now, &TickRow { run: None, ..tick.clone() })?;
+            if recorded {
+                let TickRow { nominal, missed, .. } = tick;
+                told.push(Event::TickSkipped { nominal, blocked_by, missed });
+            }
+            Ok(recorded)
         })
         .await
     }
 }
 
+fn record_tick(transaction: &Transaction<'_>, now: Ms, tick: &TickRow) -> Sql<bool> {
+    let decision = if tick.run.is_some() { "fired" } else { "skipped" };
+    let recorded = transaction.execute(
+        "INSERT OR IGNORE INTO ticks (schedule, nominal, decided_at, decision, run, missed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![tick.schedule, Ms(tick.nominal), now, decision, tick.run, tick.missed],
+    )?;
+    Ok(recorded == 1)
+}
+
 impl Store {
-    /// The newest scheduled time that was used or passed over.
-    pub async fn last_tick(&self, schedule: String) -> Result<Option<Timestamp>, StoreError> {
+    /// The newest scheduled time that was used or passed over, of those up to `until`: a clock that
+    /// was ahead may have left later ones.
+    pub async fn last_tick(
+        &self,
+        schedule: String,
+        until: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
         self.read(move |connection| {
             connection.query_row(
-                "SELECT max(nominal) FROM ticks WHERE schedule = ?1",
-                [schedule],
+                "SELECT max(nominal) FROM ticks WHERE schedule = ?1 AND nominal <= ?2",
+                params![schedule, Ms(until)],
                 |row| Ok(row.get::<_, Option<Ms>>(0)?.map(|ms| ms.0)),
             )
         })

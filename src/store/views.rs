@@ -5,10 +5,12 @@ use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
 
 use super::items::Phase;
+use super::ledger;
 use super::rows::{Ms, from_json, from_optional_json, from_word};
 use super::{Sql, Store, StoreError};
 use crate::event::{Event, Reason, Recorded};
 use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
+use crate::session::process;
 
 /// A live session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +35,8 @@ pub struct ActiveSession {
     pub started_at: Timestamp,
     /// When it ends at the latest.
     pub deadline_at: Timestamp,
+    /// Its keeper is verifiably there. If not, heartbeat crashed; the next run closes the row.
+    pub alive: bool,
 }
 
 /// A session of the history.
@@ -52,8 +56,10 @@ pub struct SessionRow {
     pub tier: String,
     /// When.
     pub started_at: Timestamp,
-    /// None while it is alive.
+    /// None while it is on record as alive.
     pub ended_at: Option<Timestamp>,
+    /// Not ended, and its keeper is verifiably there.
+    pub alive: bool,
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// Used.
@@ -138,8 +144,7 @@ impl Store {
 
     /// The newest sessions, newest first.
     pub async fn sessions(&self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
-        let sql =
-            format!("SELECT * FROM sessions ORDER BY started_at DESC, session DESC LIMIT {limit}");
+        let sql = format!("{SESSIONS} ORDER BY s.started_at DESC, s.session DESC LIMIT {limit}");
         self.rows(sql, session).await
     }
 
@@ -147,7 +152,7 @@ impl Store {
     pub async fn sessions_of(&self, key: ItemKey) -> Result<Vec<SessionRow>, StoreError> {
         self.read(move |connection| {
             connection
-                .prepare("SELECT * FROM sessions WHERE item = ?1 ORDER BY started_at")?
+                .prepare(&format!("{SESSIONS} WHERE s.item = ?1 ORDER BY s.started_at"))?
                 .query_map([key], session)?
                 .collect()
         })
@@ -256,6 +261,24 @@ impl Store {
         .await
     }
 
+    /// Keys whose new value waits for the next start of the service.
+    pub async fn keys_waiting_for_restart(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|connection| {
+            let last = connection
+                .query_row(
+                    "SELECT * FROM events WHERE event = 'restart_needed' ORDER BY seq DESC LIMIT 1",
+                    [],
+                    recorded,
+                )
+                .optional()?;
+            Ok(match last.map(|recorded| recorded.event) {
+                Some(Event::RestartNeeded { keys }) => keys,
+                _ => Vec::new(),
+            })
+        })
+        .await
+    }
+
     async fn rows<T: Send + 'static>(
         &self,
         sql: impl Into<String>,
@@ -265,6 +288,10 @@ impl Store {
         self.read(move |connection| connection.prepare(&sql)?.query_map([], read)?.collect()).await
     }
 }
+
+/// Sessions with what their keeper is known by, as long as they have a row among the live ones.
+pub(super) const SESSIONS: &str = "SELECT s.*, a.keeper_start_time, a.keeper_pidfd_inode, a.boot_id
+     FROM sessions s LEFT JOIN heartbeat_active_sessions a USING (session)";
 
 pub(super) const FINDINGS: &str =
     "SELECT f.*, s.title, s.url FROM findings f JOIN heartbeat_state s USING (key)";
@@ -281,7 +308,14 @@ fn active(row: &Row<'_>) -> Sql<ActiveSession> {
         tier: row.get("tier")?,
         started_at: row.get::<_, Ms>("started_at")?.0,
         deadline_at: row.get::<_, Ms>("deadline_at")?.0,
+        alive: keeper_is_alive(row)?,
     })
+}
+
+/// Is exactly the keeper on record alive, and not another process with its number?
+fn keeper_is_alive(row: &Row<'_>) -> Sql<bool> {
+    let on_record = row.get::<_, Option<String>>("boot_id")?.is_some();
+    Ok(on_record && process::is_same(&ledger::keeper(row)?))
 }
 
 pub(super) fn session(row: &Row<'_>) -> Sql<SessionRow> {
@@ -294,6 +328,7 @@ pub(super) fn session(row: &Row<'_>) -> Sql<SessionRow> {
         tier: row.get("tier")?,
         started_at: row.get::<_, Ms>("started_at")?.0,
         ended_at: optional_time(row, "ended_at")?,
+        alive: keeper_is_alive(row)?,
         outcome: from_optional_json(row, "outcome")?,
         usage: from_optional_json(row, "usage")?,
         survivors: row.get("survivors")?,

@@ -5,13 +5,14 @@ use std::ffi::OsStr;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::Remembered;
 use crate::model::Usd;
 use crate::schedule::Schedule;
 use crate::session::{admission, program};
 use crate::store::{
-    ActiveSession, Holder, Phase, RunLock, RunRow, Spending, Store, StoreError, Totals,
+    ActiveSession, Held, Phase, RunLock, RunRow, Spending, Store, StoreError, Totals,
 };
 
 /// The one provider so far, as the run names it.
@@ -35,7 +36,7 @@ pub struct Facts {
     /// The newest runs, newest first; the first may be going on.
     pub runs: Vec<RunRow>,
     /// Who holds the run lock.
-    pub holder: Option<Holder>,
+    pub holder: Option<Held>,
     /// What is wrong with the configuration on disk.
     pub config_fault: Option<String>,
     /// Why the state cannot be read or written.
@@ -130,7 +131,8 @@ impl Facts {
 
 /// Reads the state. A state that cannot be read is a fact too. `totals` are the caller's to keep:
 /// they cost most and change least.
-pub async fn gather(store: &Store, config: &Config, now: Timestamp) -> Facts {
+pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
+    let now = clock.now();
     let mut facts = Facts::empty(now, config);
     let machine = admission::read_machine();
     facts.load_per_core = machine.load / f64::from(machine.cores.max(1));
@@ -141,13 +143,9 @@ pub async fn gather(store: &Store, config: &Config, now: Timestamp) -> Facts {
     if let Err(error) = read(&mut facts, store, config).await {
         facts.store_fault = Some(error.to_string());
     }
-    // Looking takes the lock for a moment, so it is left alone unless somebody should have it: a
-    // run that is about to begin must not find us in its way.
-    if facts.running().is_some() {
-        match RunLock::look(store.folder()) {
-            Ok(holder) => facts.holder = holder,
-            Err(error) => facts.store_fault = Some(error.to_string()),
-        }
+    match RunLock::look(store.folder(), clock) {
+        Ok(holder) => facts.holder = holder,
+        Err(error) => facts.store_fault = Some(error.to_string()),
     }
     facts
 }

@@ -180,13 +180,10 @@ fn agent(facts: &Facts) -> Option<Doubt> {
 }
 
 fn lock(facts: &Facts) -> Option<Doubt> {
-    let holder = facts.holder.as_ref()?;
-    (holder.health(facts.now) == HolderHealth::Hung).then(|| {
-        let pid = holder.process.pid;
-        unhealthy(
-            "stale_lock",
-            format!("process {pid} holds the run lock, silent since {}", holder.heartbeat),
-        )
+    let held = facts.holder.as_ref()?;
+    (held.health == HolderHealth::Hung).then(|| {
+        let (pid, since) = (held.holder.process.pid, held.holder.heartbeat);
+        unhealthy("stale_lock", format!("process {pid} holds the run lock, silent since {since}"))
     })
 }
 

@@ -45,6 +45,7 @@ fn sessions_alive(facts: &mut Facts, count: usize) {
         tier: "pidns".into(),
         started_at: at,
         deadline_at: at,
+        alive: true,
     };
     facts.active = vec![one; count];
 }
@@ -54,7 +55,16 @@ fn held(facts: &mut Facts, heartbeat: &str) {
         ProcessIdentity { pid: 7, start_time: 1, pidfd_inode: None, boot_id: String::new() };
     let heartbeat = heartbeat.parse().unwrap();
     let (purpose, host) = ("--once".into(), "here".into());
-    facts.holder = Some(Holder { process, host, purpose, since: heartbeat, heartbeat });
+    let holder = Holder {
+        process,
+        purpose,
+        run: None,
+        since: heartbeat,
+        heartbeat,
+        heartbeat_awake_ms: None,
+        host,
+    };
+    facts.holder = Some(holder.seen(&crate::clock::Clock::manual(facts.now)));
 }
 
 fn spend(facts: &mut Facts, spent: f64, reserved: f64) {

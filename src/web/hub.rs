@@ -79,6 +79,8 @@ pub struct Hub {
     clients: AtomicUsize,
     wake: Notify,
     turned: Mutex<Option<Instant>>,
+    /// Why whoever writes to the state cannot: a reader may not notice.
+    fault: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +111,7 @@ impl Hub {
             clients: AtomicUsize::new(0),
             wake: Notify::new(),
             turned: Mutex::default(),
+            fault: Mutex::default(),
         })
     }
 
@@ -237,6 +240,12 @@ impl Hub {
         }
     }
 
+    /// The state cannot be written for now; none: it can.
+    pub fn tell_fault(&self, fault: Option<String>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        self.wake.notify_one();
+    }
+
     /// The loop that this process lives by has turned once more.
     pub fn turned(&self) {
         *self.turned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -277,10 +286,13 @@ impl Hub {
     async fn make_new(&self, cached: &mut CachedTotals) -> Arc<Picture> {
         let config = self.config();
         let news = self.catch_up().await.err();
-        let mut facts = facts::gather(&self.store, &config, self.clock.now()).await;
+        let mut facts = facts::gather(&self.store, &config, &self.clock).await;
         facts.agent_missing = facts::agent_missing(&config, &self.search_path);
         if let Some(error) = news {
             facts.store_fault = Some(error.to_string());
+        }
+        if let Some(told) = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            facts.store_fault.get_or_insert(told);
         }
         let open = self.store.open_items(snapshot::QUEUE).await.unwrap_or_default();
         let log = self.log.lock().await;

@@ -90,3 +90,26 @@ fn finish_and_check(world: &World, used: bool) {
     let scratch = std::fs::read_dir(world.state().join("scratch")).map_or(0, Iterator::count);
     assert_eq!(scratch, 0, "no private folder is left");
 }
+
+#[test]
+fn after_a_kill_nothing_dead_is_told_as_alive() {
+    let world = World::new(60_000);
+    let run = Running::start(world.demo(&["--once", "--set", "triage.model=haiku"]));
+    eventually("an agent", || !world.live_agents().is_empty());
+    run.signal(Signal::SIGKILL);
+    run.output();
+    eventually("the end of every process", || world.session_processes().is_empty());
+    let say = |args: &[&str]| crate::support::text(&world.heartbeat(args).output().unwrap());
+    let status = say(&["status"]);
+    assert!(!status.contains("going on") && !status.contains(" of 300 s"), "{status}");
+    assert!(status.contains("crashed, resolved at the next start"), "{status}");
+    for list in [say(&["runs"]), say(&["sessions"])] {
+        assert!(list.contains("crashed, resolved at the next start"), "{list}");
+        assert!(!list.contains("alive") && !list.contains("going on"), "{list}");
+    }
+    let status: serde_json::Value =
+        serde_json::from_slice(&world.heartbeat(&["status", "--json"]).output().unwrap().stdout)
+            .unwrap();
+    assert_eq!(status["sessions"][0]["alive"], false, "{status}");
+    assert_eq!(status["running"], serde_json::Value::Null, "{status}");
+}

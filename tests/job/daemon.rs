@@ -100,3 +100,89 @@ fn a_tick_that_finds_a_run_going_on_is_skipped_with_the_runs_id() {
     service.signal(Signal::SIGINT);
     assert_eq!(code(&service.output()), 130);
 }
+
+/// A demo service whose words are in a file, so that they can be read while it runs.
+fn logged_service(world: &World, args: &[&str]) -> (Running, std::path::PathBuf) {
+    let log = world.path().join("log");
+    let mut all = vec!["--set", "schedule.cron=* * * * * *"];
+    all.extend(args);
+    let mut command = world.demo(&all);
+    command.stderr(std::fs::File::create(&log).unwrap());
+    (Running::start(command), log)
+}
+
+fn read(log: &std::path::Path) -> String {
+    std::fs::read_to_string(log).unwrap()
+}
+
+/// What `/health` says, at the address that the log names.
+fn health(log: &std::path::Path) -> String {
+    use std::io::{Read as _, Write as _};
+    let words = read(log);
+    let after = words.split("address=").nth(1).unwrap();
+    let address: String =
+        after.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    connection.write_all(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_state_that_is_busy_for_a_while_costs_no_service_and_no_run() {
+    let world = World::new(60_000);
+    let (mut service, log) = logged_service(&world, &["--set", "http.listen=127.0.0.1:0"]);
+    eventually("an agent", || !world.live_agents().is_empty());
+    let foreign = world.database();
+    foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
+    eventually("the fault to be told", || {
+        assert!(!service.ended(), "{}", read(&log));
+        read(&log).contains("the state cannot be used for now")
+    });
+    let told = health(&log);
+    assert!(told.starts_with("HTTP/1.0 503") && told.contains("\"code\":\"store\""), "{told}");
+    foreign.execute_batch("COMMIT").unwrap();
+    let ticks = || world.figure("SELECT count(*) FROM ticks");
+    let before = ticks();
+    eventually("the next scheduled time", || ticks() > before);
+    eventually("the end of the fault", || read(&log).contains("the state can be used again"));
+    eventually("a healthy state", || !health(&log).contains("\"code\":\"store\""));
+    assert_eq!(world.live_agents().len(), 1, "the run went on");
+    service.signal(Signal::SIGTERM);
+    let output = service.output();
+    assert_eq!(code(&output), 143, "{}", read(&log));
+    assert_eq!(world.session_processes(), Vec::<u32>::new());
+    assert_eq!(world.figure("SELECT count(*) FROM heartbeat_active_sessions"), 0);
+}
+
+#[test]
+fn a_tick_that_meets_the_run_of_another_process_is_skipped_with_that_runs_id() {
+    let world = World::new(4_000);
+    let other = Running::start(world.demo(&["--once"]));
+    eventually("an agent", || !world.live_agents().is_empty());
+    let run: String =
+        world.database().query_row("SELECT run FROM runs", [], |row| row.get(0)).unwrap();
+    let (service, log) = logged_service(&world, &[]);
+    let skipped = "SELECT count(*) FROM ticks WHERE decision = 'skipped'";
+    eventually("a skipped tick", || world.figure(skipped) >= 1);
+    eventually("its event", || {
+        world.figure("SELECT count(*) FROM events WHERE event = 'tick_skipped'") >= 1
+    });
+    let blocked: String = world
+        .database()
+        .query_row(
+            "SELECT json_extract(body, '$.blocked_by') FROM events WHERE event = 'tick_skipped'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(blocked, run, "{}", read(&log));
+    assert_eq!(code(&other.output()), 0);
+    eventually("a run of its own", || world.figure("SELECT count(*) FROM runs") >= 2);
+    service.signal(Signal::SIGTERM);
+    service.output();
+    let lost = "SELECT count(*) FROM ticks
+                WHERE decision = 'fired' AND run NOT IN (SELECT run FROM runs)";
+    assert_eq!(world.figure(lost), 0, "a time that led to a run has that run");
+}

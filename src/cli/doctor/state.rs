@@ -64,12 +64,12 @@ fn try_writing(folder: &Path) -> io::Result<()> {
 }
 
 fn lock(patient: &Patient, folder: &Path) -> Check {
-    match RunLock::look(folder) {
+    match RunLock::look(folder, &patient.clock) {
         Err(error) => Check::failed("run lock", error.to_string(), MOVE),
         Ok(None) => Check::ok("run lock", "free"),
-        Ok(Some(holder)) => {
-            let (pid, purpose) = (holder.process.pid, &holder.purpose);
-            match holder.health(patient.clock.now()) {
+        Ok(Some(held)) => {
+            let (pid, purpose) = (held.holder.process.pid, &held.holder.purpose);
+            match held.health {
                 HolderHealth::Alive => {
                     Check::ok("run lock", format!("held by process {pid} ({purpose}), alive"))
                 }

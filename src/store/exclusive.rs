@@ -1,0 +1,52 @@
+//! The kernel's word on a file: taken by one, and told to anybody who asks without taking.
+//!
+//! On Linux the lock belongs to the open file and can be asked about, so that a look is never in the
+//! way of a run. Elsewhere nobody can ask: there the words in the file and the identity of the
+//! process they name decide what a look sees.
+
+use std::fs::File;
+use std::io;
+
+/// Takes the lock for as long as the file stays open. False: somebody has it.
+#[cfg(target_os = "linux")]
+pub(super) fn try_take(file: &File) -> io::Result<bool> {
+    use nix::errno::Errno;
+    use nix::fcntl::{FcntlArg, fcntl};
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+        Ok(_) => Ok(true),
+        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has somebody taken it? Takes nothing. Where the kernel cannot be asked, the answer is "perhaps".
+#[cfg(target_os = "linux")]
+pub(super) fn may_be_taken(file: &File) -> io::Result<bool> {
+    use nix::fcntl::{FcntlArg, fcntl};
+    let mut found = whole_file();
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut found))?;
+    Ok(i32::from(found.l_type) != libc::F_UNLCK)
+}
+
+#[cfg(target_os = "linux")]
+fn whole_file() -> libc::flock {
+    #[expect(clippy::cast_possible_truncation, reason = "both are small constants")]
+    let (kind, from) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+    libc::flock { l_type: kind, l_whence: from, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+/// Takes the lock for as long as the file stays open. False: somebody has it.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn try_take(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+        Err(std::fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Has somebody taken it? Takes nothing. Where the kernel cannot be asked, the answer is "perhaps".
+#[cfg(not(target_os = "linux"))]
+pub(super) fn may_be_taken(_: &File) -> io::Result<bool> {
+    Ok(true)
+}
