@@ -19,7 +19,7 @@ Without a command, heartbeat runs on its cron schedule until it is stopped. Try 
 an account, a config or a cost:
 
   heartbeat --once --demo        a whole run on built-in simulators
-  heartbeat --dry-run --demo     every decision, prompt and worst-case cost; starts nothing
+  heartbeat --dry-run --demo     every decision, prompt and worst-case cost
 
 Then set it up:
 

@@ -15,18 +15,23 @@ use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
 /// What is on record as going on and verifiably is not.
 pub(super) const CRASHED: &str = "crashed, resolved at the next start";
 
+/// As much of an id as tells it from all others: the moment it was made, and a little chance.
+pub(super) fn beginning(id: impl std::fmt::Display) -> String {
+    id.to_string().chars().take(18).collect()
+}
+
 /// A list of runs for a terminal; `is_held`: somebody holds the run lock.
 pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
     let one = |run: &RunRow| {
-        let (started, words) = (run.started_at.strftime("%F %TZ"), describe_run(run, is_held));
-        format!("{}  {started}  {words}\n", run.run)
+        let (started, words) = (run.started_at.strftime("%F %TZ"), describe_run(run, is_held, 20));
+        format!("{}  {started}  {words}\n", beginning(run.run))
     };
     runs.iter().map(one).collect()
 }
 
-/// A run in one line, without its time. A run without an end is going on only if somebody holds the
-/// run lock.
-pub(super) fn describe_run(run: &RunRow, is_held: bool) -> String {
+/// How a run went, without its time; the figures on a line of their own, `indent` deep. A run
+/// without an end is going on only if somebody holds the run lock.
+pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String {
     let open = if is_held { "going on" } else { CRASHED };
     let outcome = run.outcome.map_or_else(|| open.into(), |outcome| word(&outcome));
     let took = run
@@ -37,8 +42,8 @@ pub(super) fn describe_run(run: &RunRow, is_held: bool) -> String {
         .unwrap_or_default();
     let figures = run.summary.map_or_else(String::new, |s| {
         format!(
-            ": {} fetched, {} triaged, {} analysed, {} deferred, {}",
-            s.fetched, s.triaged, s.analysed, s.deferred, s.cost
+            "\n{:indent$}{} fetched, {} triaged, {} analysed, {} deferred, {}",
+            "", s.fetched, s.triaged, s.analysed, s.deferred, s.cost
         )
     });
     format!("{outcome}{took}{figures}")
@@ -51,13 +56,15 @@ pub fn render_sessions(sessions: &[SessionRow]) -> String {
         let outcome = session.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
         let cost = session.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
         let item = session.item.as_ref().map(short_key).unwrap_or_default();
+        let attempt = match session.attempt {
+            0 | 1 => String::new(),
+            later => format!(", attempt {later}"),
+        };
         format!(
-            "{}  {} {:<6} {item:<8} attempt {} {outcome}{cost} [{}]\n",
+            "{}  {}  {:<6} {item:<7} {outcome}{cost}{attempt}\n",
+            beginning(session.session),
             session.started_at.strftime("%F %TZ"),
-            session.session,
             session.stage.as_str(),
-            session.attempt,
-            session.tier
         )
     };
     sessions.iter().map(one).collect()

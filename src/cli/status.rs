@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::CommandError;
-use super::show::{CRASHED, describe_run};
+use super::show::{CRASHED, beginning, describe_run};
 use crate::config::Config;
 use crate::fetch::breaker::{Breaker, State};
 use crate::fetch::{Remembered, SourceMemory};
@@ -118,7 +118,7 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     let last = status.last_run.as_ref();
     row("last run", last.map_or_else(|| "none yet".into(), |run| moment(run.started_at, now)));
     if let Some(run) = last {
-        row("", describe_run(run, status.running == Some(run.run)));
+        row("", describe_run(run, status.running == Some(run.run), 12));
     }
     row("next run", status.next_run.map_or_else(|| "never".into(), |at| moment(at, now)));
     row("contained", status.containment.clone());
@@ -198,7 +198,7 @@ fn describe_active(session: &ActiveSession, now: Timestamp) -> String {
     let pid = session.agent_pid.unwrap_or(session.keeper_pid);
     let state =
         if session.alive { format!("pid {pid}, {elapsed} s of {limit} s") } else { CRASHED.into() };
-    format!("{} {} {item} {state} [{}]", session.session, session.stage, session.tier)
+    format!("{} {} {item} {state} [{}]", beginning(session.session), session.stage, session.tier)
 }
 
 fn describe_item(item: &ItemRow, now: Timestamp) -> String {

@@ -230,12 +230,26 @@ impl fmt::Display for Outcome {
             | Self::AgentError { why }
             | Self::SpawnFailed { why }
             | Self::Cancelled { why }
-            | Self::ProviderLimit { why } => write!(f, "{} ({why:?})", self.name()),
+            | Self::ProviderLimit { why } => {
+                write!(f, "{} ({})", self.name().replace('_', " "), in_words(*why))
+            }
             Self::ExitCode { code } => write!(f, "exit code {code}"),
             Self::Signal { signal } => write!(f, "signal {signal}"),
             _ => f.write_str(&self.name().replace('_', " ")),
         }
     }
+}
+
+/// `SchemaViolated` as `schema violated`.
+fn in_words(why: FailureKind) -> String {
+    let mut words = String::new();
+    for letter in format!("{why:?}").chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }
 
 /// What a session used, as the agent itself reports it.
@@ -251,4 +265,19 @@ pub struct Usage {
     pub cache_creation_tokens: u64,
     /// In US dollars.
     pub cost: Usd,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_told_in_words() {
+        let told = |outcome: Outcome| outcome.to_string();
+        let stopped = Outcome::Cancelled { why: FailureKind::Operator };
+        assert_eq!(told(stopped), "cancelled (operator)");
+        let wrong = Outcome::BadOutput { why: FailureKind::SchemaViolated };
+        assert_eq!(told(wrong), "bad output (schema violated)");
+        assert_eq!(told(Outcome::TooManyReads), "too many reads");
+    }
 }

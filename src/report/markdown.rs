@@ -169,7 +169,7 @@ mod tests {
             "| 2026-11-16 08:00 UTC | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |",
             "### #42 The total is wrong",
             "<https://dev.azure.com/contoso/_workitems/edit/42> · revision 3",
-            "- deep #42 attempt 2: bad_output (NoJson)",
+            "- deep #42 attempt 2: bad output (no json)",
             "- #42 The total is wrong: parked (attempts exhausted)",
         ] {
             assert!(page.contains(part), "{part} is not in\n{page}");

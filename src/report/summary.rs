@@ -92,7 +92,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         row(
             "text",
             format!(
-                "{} → {} bytes ({} %), about {} → {} tokens an item",
+                "{} → {} bytes ({} %), {} → {} tokens an item",
                 report.text.raw_bytes,
                 report.text.clean_bytes,
                 report.text.percent_left(),
@@ -132,20 +132,22 @@ fn render_findings(text: &mut String, report: &RunReport) {
     if report.findings.is_empty() {
         return;
     }
-    text.push_str("\nFindings                                                     risk   effort where to look first\n");
+    let _: std::fmt::Result = writeln!(text, "\n{:<66}{:<7}effort", "Findings", "risk");
     for row in &report.findings {
         let finding = &row.finding;
-        let file = finding.files.first().map_or("", |file| file.path.as_str());
+        let (risk, effort) = (finding.risk.to_string(), finding.effort.to_string());
         let _: std::fmt::Result = writeln!(
             text,
-            "  {:<7}{:<52} {:<6} {:<6} {}",
+            "  {:<7}{:<57}{:<7}{}",
             short_key(&row.key),
-            clip(&row.title, 50),
-            finding.risk.to_string(),
-            finding.effort.to_string(),
-            file
+            clip(&row.title, 55),
+            risk.to_lowercase(),
+            effort.to_lowercase()
         );
-        let _: std::fmt::Result = writeln!(text, "         {}", clip(&finding.summary, 110));
+        let place = finding.files.first().map(|file| file.path.as_str());
+        for line in place.into_iter().chain([finding.summary.as_str()]) {
+            let _: std::fmt::Result = writeln!(text, "         {}", clip(line, 71));
+        }
     }
 }
 
@@ -158,9 +160,9 @@ fn render_open(text: &mut String, report: &RunReport) {
         let when = row.next_attempt.map(|t| format!(", next attempt {t}")).unwrap_or_default();
         let _: std::fmt::Result = writeln!(
             text,
-            "  {:<7}{:<52} {} ({}{when})",
+            "  {:<7}{}\n         {}: {}{when}",
             short_key(&row.key),
-            clip(&row.title, 50),
+            clip(&row.title, 70),
             word(&row.phase),
             explain(row.reason),
         );
@@ -178,5 +180,33 @@ fn explain(reason: Reason) -> String {
         Reason::Budget => "a budget would be passed".into(),
         Reason::ForAPerson => "left to a person by triage's default".into(),
         reason => word(&reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::digest::samples;
+
+    #[test]
+    fn a_summary_fits_a_terminal_of_eighty_columns() {
+        let long = "A title that goes on and on about parcels, depots and rates ".repeat(4);
+        let digest = samples::report(&long);
+        let report = RunReport {
+            run: RunId(uuid::Uuid::nil()),
+            outcome: RunOutcome::Completed,
+            exit_code: 0,
+            error: None,
+            summary: digest.totals,
+            text: TextSaving::of(23_456_789, 8_765_432, 1000, 12),
+            findings: digest.findings,
+            open: digest.open,
+        };
+        assert!(!report.findings.is_empty() && !report.open.is_empty());
+        let text = render(&report, Path::new("/var/lib/heartbeat"));
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+            assert_eq!(line.trim_end(), line, "nothing invisible at the end");
+        }
     }
 }

@@ -70,7 +70,8 @@ async fn the_description_for_launchd_is_well_formed() {
     assert_eq!(said.code(), 0, "{}", said.stderr);
     assert!(said.stdout.contains("/opt/a&amp;b/bin"), "{}", said.stdout);
     // A real reader of property lists: what it gives back is what launchd would see.
-    let read = "import json, plistlib, sys\nprint(json.dumps(plistlib.load(sys.stdin.buffer)))";
+    let read =
+        "import json, plistlib, sys\nprint(json.dumps(plistlib.loads(sys.stdin.buffer.read())))";
     let python = std::env::var_os("HEARTBEAT_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let parsed =
         assert_cmd::Command::new(python).args(["-c", read]).write_stdin(said.stdout).output();
