@@ -86,9 +86,10 @@ impl Lines {
                         threshold_ms = self.stall_ms, evidence = liveness.evidence, "stale");
                 }
             }
-            Event::SessionStopping { reason, .. } => {
+            Event::SessionStopping { reason, why, .. } => {
+                let asked_by = why.map(|why| why.to_string());
                 warn!(target: TARGET, run_id, session_id, work_item_id, signal = "SIGTERM", reason,
-                    "kill");
+                    asked_by, "kill");
             }
             Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, .. } => {
                 self.stale.remove(&session);

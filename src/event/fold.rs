@@ -293,7 +293,10 @@ impl SessionView {
                 self.verdict = LiveVerdict::Working;
             }
             Event::SessionRetrying { .. } => self.verdict = LiveVerdict::Retrying,
-            Event::SessionStopping { reason, .. } => self.stopping = Some(reason.clone()),
+            Event::SessionStopping { reason, why, .. } => {
+                let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+                self.stopping = Some(format!("{reason}{why}"));
+            }
             _ => {}
         }
     }

@@ -10,7 +10,7 @@ mod words;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
+use crate::model::{FailureKind, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
 
 pub use words::{Decision, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Trigger};
 
@@ -252,6 +252,9 @@ pub enum Event {
         session: SessionId,
         /// As an outcome's name.
         reason: String,
+        /// In detail: who asked for it, where somebody did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<FailureKind>,
     },
     /// It is over and its tree is swept.
     SessionEnded {

@@ -231,7 +231,7 @@ impl fmt::Display for Outcome {
             | Self::SpawnFailed { why }
             | Self::Cancelled { why }
             | Self::ProviderLimit { why } => {
-                write!(f, "{} ({})", self.name().replace('_', " "), in_words(*why))
+                write!(f, "{} ({})", self.name().replace('_', " "), why)
             }
             Self::ExitCode { code } => write!(f, "exit code {code}"),
             Self::Signal { signal } => write!(f, "signal {signal}"),
@@ -241,15 +241,16 @@ impl fmt::Display for Outcome {
 }
 
 /// `SchemaViolated` as `schema violated`.
-fn in_words(why: FailureKind) -> String {
-    let mut words = String::new();
-    for letter in format!("{why:?}").chars() {
-        if letter.is_uppercase() && !words.is_empty() {
-            words.push(' ');
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, letter) in format!("{self:?}").chars().enumerate() {
+            if letter.is_uppercase() && place > 0 {
+                f.write_str(" ")?;
+            }
+            write!(f, "{}", letter.to_ascii_lowercase())?;
         }
-        words.push(letter.to_ascii_lowercase());
+        Ok(())
     }
-    words
 }
 
 /// What a session used, as the agent itself reports it.

@@ -76,8 +76,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             let attempt = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
             format!("spawn    {stage}{subject} [{tier}{attempt}]")
         }
-        Event::SessionStopping { session, reason } => {
-            format!("kill     session {session}: {reason}")
+        Event::SessionStopping { session, reason, why } => {
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("kill     session {session}: {reason}{why}")
         }
         Event::SessionEnded {
             stage, item, outcome, usage, duration_ms, swept, survivors, ..

@@ -204,6 +204,7 @@ impl<'a> Live<'a> {
                     self.events.emit(Event::SessionStopping {
                         session: self.spec.session,
                         reason: cause.name(),
+                        why: cause.who_asked(),
                     });
                 }
                 Effect::StartDrain => {

@@ -57,6 +57,14 @@ impl Cause {
         )
     }
 
+    /// Who asked for it, where somebody did.
+    pub const fn who_asked(self) -> Option<FailureKind> {
+        match self {
+            Self::Cancelled(why) => Some(why),
+            _ => None,
+        }
+    }
+
     /// The name in the event.
     pub fn name(self) -> String {
         self.outcome()

@@ -54,6 +54,9 @@ async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
     let told = told.iter().find(|line| line["message"] == "kill").expect("a line about the kill");
     assert_eq!((&told["session_id"], &told["signal"]), (&id.as_str().into(), &"SIGTERM".into()));
     assert_eq!(told["run_id"], session["run"]);
+    assert_eq!((&told["reason"], &told["asked_by"]), (&"cancelled".into(), &"operator".into()));
+    let stopping = world.events().into_iter().find(|event| event["event"] == "session_stopping");
+    assert_eq!(stopping.unwrap()["why"], "operator");
 }
 
 /// Triage goes through; the first analysis says hello and then nothing any more.
