@@ -10,11 +10,11 @@
 use std::borrow::Cow;
 use std::cell::{Cell, Ref, RefCell};
 
-use ego_tree::NodeId;
+use ego_tree::{NodeId, Tree};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{Attribute, LocalName, QualName, driver, local_name, ns};
-use scraper::{Html, HtmlTreeSink};
+use scraper::{Html, HtmlTreeSink, Node};
 
 /// Bytes given to the parser between two looks at the counters.
 const PIECE: usize = 1024;
@@ -30,6 +30,11 @@ const WORK_PER_BYTE: u64 = 8;
 const TEXT_WORK: u64 = 24;
 /// Bytes looked at, whatever comes after is cut.
 const MAX_INPUT: usize = 8 << 20;
+
+/// Bytes of real markup to a node.
+const BYTES_PER_NODE: usize = 24;
+/// Nodes that room is made for ahead of their coming, at most.
+const ROOM_AHEAD: usize = 4096;
 
 /// A tree, and how much of the input it holds.
 pub(super) struct Parsed {
@@ -49,7 +54,7 @@ pub(super) struct Parsed {
 /// Parses `input` as the body of a page, within limits: so many steps, and more by its length.
 pub(super) fn parse(input: &str, base_work: u64) -> Parsed {
     let context = QualName::new(None, ns!(html), local_name!("body"));
-    let sink = CountingSink::new();
+    let sink = CountingSink::new(input.len());
     let mut parser =
         driver::parse_fragment(sink, driver::ParseOpts::default(), context, Vec::new(), false);
     let allowed = base_work + WORK_PER_BYTE * input.len() as u64;
@@ -105,10 +110,16 @@ struct CountingSink {
 }
 
 impl CountingSink {
-    fn new() -> Self {
+    /// A sink with room for the nodes that so many bytes of real markup make.
+    fn new(input_bytes: usize) -> Self {
+        let nodes = (input_bytes / BYTES_PER_NODE).min(ROOM_AHEAD);
+        let mut html = Html::new_fragment();
+        html.tree = Tree::with_capacity(Node::Fragment, nodes);
+        let mut depths = Vec::with_capacity(nodes);
+        depths.push(0);
         Self {
-            inner: HtmlTreeSink::new(Html::new_fragment()),
-            depths: RefCell::new(vec![0]),
+            inner: HtmlTreeSink::new(html),
+            depths: RefCell::new(depths),
             depth: Cell::new(0),
             work: Cell::new(0),
             has_table: Cell::new(false),

@@ -123,7 +123,8 @@ pub(super) struct Rendered {
 pub(super) fn render(parsed: &Parsed, rendering: Rendering, limit: usize) -> Rendered {
     let root = parsed.html.tree.root();
     let mut walk = Walk {
-        writer: Writer::new(rendering, limit),
+        // Of real input more than half is markup.
+        writer: Writer::new(rendering, limit, limit / 4),
         rendering,
         alarms: Alarms::default(),
         lists: Vec::new(),

@@ -64,9 +64,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(rendering: Rendering, limit: usize) -> Self {
+    /// A writer of at most about `limit` bytes, with room for `expected`.
+    pub(super) fn new(rendering: Rendering, limit: usize, expected: usize) -> Self {
         Self {
-            out: String::new(),
+            out: String::with_capacity(expected),
             rendering,
             prefixes: Vec::new(),
             indent: 0,
@@ -149,10 +150,24 @@ impl Writer {
                 rest = self.white_space(rest, space);
                 continue;
             }
-            let end = rest.find(is_space).unwrap_or(rest.len());
-            self.word(&rest[..end]);
+            let run = if space == TextSpace::Keep { "" } else { plain_words(rest) };
+            let end = if !run.is_empty() && self.takes_as_it_is(run) {
+                self.start_words();
+                self.out.push_str(run);
+                run.len()
+            } else {
+                let end = rest.find(is_space).unwrap_or(rest.len());
+                self.word(&rest[..end]);
+                end
+            };
             rest = &rest[end..];
         }
+    }
+
+    /// Would these words come out the same one by one? Not in a table, where `|` is escaped, nor
+    /// where there is no room for all of them.
+    fn takes_as_it_is(&self, words: &str) -> bool {
+        self.row.is_none() && self.out.len() + words.len() < self.limit.saturating_sub(MAX_INDENT)
     }
 
     /// Takes one white-space character and returns the rest.
@@ -370,6 +385,20 @@ impl Writer {
         self.out.truncate(start);
         self.out.push_str(text);
     }
+}
+
+/// The words at the beginning of `text` that have single spaces between them and nothing that
+/// needs a closer look; most text is of that kind.
+fn plain_words(text: &str) -> &str {
+    let mut end = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b' ' if end == at => {}
+            0x21..=0x7e => end = at + 1,
+            _ => break,
+        }
+    }
+    &text[..end]
 }
 
 fn is_space(character: char) -> bool {

@@ -109,6 +109,11 @@ pub enum Effect {
 }
 
 impl FailureClass {
+    /// Can only a person help, by another credential or another configuration?
+    pub const fn needs_a_person(self) -> bool {
+        matches!(self, Self::Auth | Self::Denied | Self::Config | Self::BadQuery)
+    }
+
     /// What it does to the breaker.
     pub const fn breaker_effect(self) -> Effect {
         match self {
@@ -137,6 +142,14 @@ impl Breaker {
                 Admission::Refused { until: later(since, PROBE_LEASE) }
             }
             State::HalfOpen { .. } => self.let_probe_through(now),
+        }
+    }
+
+    /// The same after a person changed what a failure was about: the rest of the hold is waived.
+    pub fn admit_changed(&mut self, now: Timestamp) -> Admission {
+        match self.state {
+            State::Open { .. } => self.let_probe_through(now),
+            _ => self.admit(now),
         }
     }
 

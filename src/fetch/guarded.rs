@@ -72,10 +72,18 @@ impl Guard {
         self.change(reason, move |breaker| breaker.record(signal, now)).await
     }
 
-    /// Records a failure and hands it back with what the breaker makes of it.
-    async fn failed(&self, error: FetchError) -> FetchError {
+    /// Records a failure of a source with this setting and hands it back with what the breaker
+    /// makes of it.
+    async fn failed(&self, error: FetchError, setting: Option<String>) -> FetchError {
         let signal = Signal::Failed(error.class);
-        match self.record(signal, error.class.as_str()).await {
+        let recorded = async {
+            self.record(signal, error.class.as_str()).await?;
+            if !error.class.needs_a_person() {
+                return Ok(());
+            }
+            self.notebook.update(|remembered| remembered.opened_with = setting).await
+        };
+        match recorded.await {
             Ok(()) => error,
             Err(memory) => FetchError {
                 message: format!("{}; moreover {}", error.message, memory.message),
@@ -84,7 +92,7 @@ impl Guard {
         }
     }
 
-    async fn admit(&self) -> Result<Admission, FetchError> {
+    async fn admit(&self, setting: Option<&String>) -> Result<Admission, FetchError> {
         let now = self.clock.now();
         let remembered = self.notebook.read().await?;
         if let Some(not_before) = remembered.not_before.filter(|t| *t > now) {
@@ -102,7 +110,16 @@ impl Guard {
             super::breaker::State::Open { class, .. } => Some(class),
             _ => None,
         };
-        match self.change("hold is over", move |breaker| breaker.admit(now)).await? {
+        let changed = opened_by.is_some_and(FailureClass::needs_a_person)
+            && setting.is_some()
+            && remembered.opened_with.as_ref() != setting;
+        let admission = if changed {
+            let reason = "configuration or credential was changed";
+            self.change(reason, move |breaker| breaker.admit_changed(now)).await?
+        } else {
+            self.change("hold is over", move |breaker| breaker.admit(now)).await?
+        };
+        match admission {
             Admission::Refused { until } => Err(refused(self.notebook.name(), until, opened_by)),
             admission => Ok(admission),
         }
@@ -118,7 +135,8 @@ fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) 
         class: FailureClass::BreakerOpen,
         message: format!(
             "the circuit breaker of source {name:?} {cause}; nothing was sent. When the cause is \
-             gone, `heartbeat retry --source` closes it at once"
+             gone, `heartbeat retry --source` closes it at once; another credential or \
+             configuration is noticed by itself"
         ),
         not_before: Some(until),
     }
@@ -135,28 +153,30 @@ impl Source for Guarded {
 
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
-            if self.guard.admit().await? == Admission::Probe {
+            let setting = self.inner.setting().await;
+            if self.guard.admit(setting.as_ref()).await? == Admission::Probe {
                 if let Err(error) = self.inner.check().await {
-                    return Err(self.guard.failed(error).await);
+                    return Err(self.guard.failed(error, setting).await);
                 }
                 self.guard.record(Signal::ProbeSucceeded, "the probe was answered").await?;
             }
             let pages = match self.inner.open(request).await {
                 Ok(pages) => pages,
-                Err(error) => return Err(self.guard.failed(error).await),
+                Err(error) => return Err(self.guard.failed(error, setting).await),
             };
             let guard = Arc::clone(&self.guard);
-            let pages = GuardedPages { pages, guard, delivered: 0, recorded: false };
+            let pages = GuardedPages { pages, guard, setting, delivered: 0, recorded: false };
             Ok(Box::new(pages) as Box<dyn Pages>)
         })
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
-            self.guard.admit().await?;
+            let setting = self.inner.setting().await;
+            self.guard.admit(setting.as_ref()).await?;
             match self.inner.check().await {
                 Ok(()) => self.guard.record(Signal::ProbeSucceeded, "the probe was answered").await,
-                Err(error) => Err(self.guard.failed(error).await),
+                Err(error) => Err(self.guard.failed(error, setting).await),
             }
         })
     }
@@ -165,6 +185,7 @@ impl Source for Guarded {
 struct GuardedPages {
     pages: Box<dyn Pages>,
     guard: Arc<Guard>,
+    setting: Option<String>,
     delivered: u64,
     recorded: bool,
 }
@@ -194,7 +215,7 @@ impl Pages for GuardedPages {
                 Err(error) if self.recorded => Err(error),
                 Err(error) => {
                     self.recorded = true;
-                    Err(self.guard.failed(error).await)
+                    Err(self.guard.failed(error, self.setting.clone()).await)
                 }
             }
         })

@@ -17,6 +17,9 @@ use crate::model::BoxFuture;
 pub struct Remembered {
     /// The circuit breaker.
     pub breaker: Breaker,
+    /// The source's [`setting`](super::Source::setting) when a failure opened the breaker that only
+    /// a person can help.
+    pub opened_with: Option<String>,
     /// The source asked not to be called before.
     pub not_before: Option<Timestamp>,
     /// Newest change whose decisions are stored.

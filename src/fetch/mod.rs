@@ -74,6 +74,12 @@ pub trait Source: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// A mark of everything a person could change to make a refused source answer: configuration
+    /// and credential. None: this source cannot tell.
+    fn setting(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
     /// How these items stand right now, in one light request; an id that is not in the answer is
     /// gone. None: this source cannot tell.
     fn current(

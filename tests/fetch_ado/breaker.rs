@@ -3,7 +3,7 @@
 use heartbeat::clock::Clock;
 use heartbeat::event::Event;
 use heartbeat::fetch::breaker::State;
-use heartbeat::fetch::{FailureClass as Class, Source};
+use heartbeat::fetch::{FailureClass as Class, Guarded, Source};
 use heartbeat::simulate::ado::{Fault, SimulatorOptions};
 
 use crate::support::{Setup, everything, ids, read_all};
@@ -70,6 +70,47 @@ async fn every_change_is_an_event() {
         step("half_open", "closed", false),
     ];
     assert_eq!(changes, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_credential_or_configuration_is_tried_at_once_and_only_once() {
+    let mut setup = with_manual_clock().await;
+    setup.simulator.set_token(Some("the right one".into()));
+    let with = |setup: &Setup, secret: &str| {
+        let source = setup.source_with(secret);
+        let notebook = source.notebook();
+        let events = std::sync::Arc::clone(&setup.events) as _;
+        Guarded::new(std::sync::Arc::new(source), notebook, setup.clock.clone(), events)
+    };
+    for (secret, class, sent) in [
+        ("expired", Class::Auth, 1),
+        ("expired", Class::BreakerOpen, 1),
+        ("mistyped", Class::Auth, 2),
+        ("mistyped", Class::BreakerOpen, 2),
+    ] {
+        let error = read_all(&with(&setup, secret), everything()).await.unwrap_err();
+        assert_eq!((error.class, setup.simulator.requests()), (class, sent), "{secret}: {error}");
+    }
+    setup.config.project = "Parzel".to_owned();
+    let error = read_all(&with(&setup, "the right one"), everything()).await.unwrap_err();
+    assert_eq!(error.class, Class::Config, "{error}");
+    setup.config.project = "Parcel".to_owned();
+    let pages = read_all(&with(&setup, "the right one"), everything()).await.unwrap();
+    assert_eq!(ids(&pages).len(), 20, "no minute has passed");
+    let remembered = setup.source().notebook().read().await.unwrap();
+    let text = serde_json::to_string(&remembered).unwrap();
+    assert!(!text.contains("the right one") && !text.contains("mistyped"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_of_the_tracker_itself_is_waited_out_whatever_a_person_changes() {
+    let mut setup = with_manual_clock().await;
+    setup.simulator.set_faults([Fault::Stopped503.into()]);
+    assert_eq!(read_all(&setup.guarded(), everything()).await.unwrap_err().class, Class::Down);
+    let sent = setup.simulator.requests();
+    setup.config.look_back += std::time::Duration::from_secs(1);
+    let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
+    assert_eq!((error.class, setup.simulator.requests()), (Class::BreakerOpen, sent), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

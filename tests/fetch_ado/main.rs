@@ -7,6 +7,7 @@ mod completeness;
 mod faults;
 mod odd_answers;
 mod options;
+mod proxy;
 mod reading;
 mod recordings;
 mod support;

@@ -63,8 +63,15 @@ impl Setup {
 
     /// A new client, as after a restart; what is remembered stays.
     pub fn source(&self) -> AdoSource {
+        self.source_with("not-a-secret")
+    }
+
+    /// The same with another credential.
+    pub fn source_with(&self, secret: &str) -> AdoSource {
         let memory = Arc::clone(&self.memory) as Arc<dyn SourceMemory>;
-        AdoSource::with_retry(&self.config, credential(), self.clock.clone(), memory, QUICK)
+        let secret = secret.to_owned().into();
+        let credential = Arc::new(FixedCredential::new(secret, "a constant of the test"));
+        AdoSource::with_retry(&self.config, credential, self.clock.clone(), memory, QUICK)
             .expect("the configuration is valid")
     }
 

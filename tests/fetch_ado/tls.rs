@@ -14,11 +14,11 @@ use tokio_rustls::TlsAcceptor;
 use crate::canned::{Canned, json};
 use crate::support::{Setup, everything, read_all};
 
-fn file(name: &str) -> PathBuf {
+pub fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/ado/tls").join(name)
 }
 
-fn acceptor() -> TlsAcceptor {
+pub fn acceptor() -> TlsAcceptor {
     let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

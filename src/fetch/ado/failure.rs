@@ -116,7 +116,8 @@ fn class_of(facts: &Facts, error: &ErrorBody) -> FailureClass {
     match facts.status {
         400 | 401 if version => Class::Version,
         _ if code == "TF400813" => Class::Auth,
-        203 | 300..=399 | 401 | 407 => Class::Auth,
+        203 | 300..=399 | 401 => Class::Auth,
+        407 => Class::Config,
         200..=299 if facts.content_type.contains("html") => Class::Auth,
         200..=299 => Class::Config,
         403 => Class::Denied,
@@ -160,6 +161,7 @@ fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'
             "the credential ({credential}) is known to {base_url} but may not have {what}: grant \
              read access to the project (scope vso.work), or check conditional access"
         ),
+        Class::Config if facts.status == 407 => proxy_wants_credential(base_url),
         Class::Config => format!(
             "{base_url} does not know {what}: check source.base_url, source.project and \
              source.saved_query"
@@ -188,6 +190,14 @@ fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'
         }
     };
     format!("{text} ({})", evidence(facts, error))
+}
+
+/// What to do about a proxy that does not let us through.
+pub(super) fn proxy_wants_credential(base_url: &str) -> String {
+    format!(
+        "the proxy on the way to {base_url} wants a credential of its own: write it into \
+         HTTPS_PROXY, as in http://name:password@proxy:8080, or name the tracker in NO_PROXY"
+    )
 }
 
 /// Status, code, the tracker's own words and the id that support asks for.
@@ -349,6 +359,7 @@ mod tests {
             Class::BadQuery
         );
         assert_eq!(class(401, ""), Class::Auth);
+        assert_eq!(class(407, ""), Class::Config, "a proxy's word, not the tracker's");
         assert_eq!(class(418, ""), Class::Config);
     }
 

@@ -10,12 +10,13 @@ use backon::Retryable;
 use jiff::Timestamp;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Client, Method, Response, Url};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Mutex;
 
 use super::credential::Credential;
 use super::failure::{
     Asked, BODY_TOO_LONG, Facts, Failure, classify, is_success, parse_retry_after, percent_decode,
+    proxy_wants_credential,
 };
 use super::version::version_for;
 use super::{client, wire};
@@ -146,6 +147,11 @@ impl Transport {
     /// The clock.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// The credential as it is now.
+    pub async fn secret(&self) -> Result<SecretString, FetchError> {
+        self.credential.current().await
     }
 
     /// Does the text hold our credential?
@@ -359,6 +365,11 @@ impl Transport {
                  source.ca_file",
                 self.base_url
             );
+            return Failure::new(FailureClass::Config, message);
+        }
+        // The tunnel's error has no type that could be asked.
+        if error.is_connect() && cause.contains("proxy authorization required") {
+            let message = proxy_wants_credential(&self.base_url);
             return Failure::new(FailureClass::Config, message);
         }
         let how = match error {

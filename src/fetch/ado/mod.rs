@@ -42,6 +42,9 @@ mod write_back;
 
 use std::sync::Arc;
 
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+
 pub use credential::{Credential, FixedCredential};
 pub use probe::Probe;
 pub use write_back::{Glance, WriteBack, Written};
@@ -53,7 +56,7 @@ use super::{
     SourceMemory,
 };
 use crate::clock::Clock;
-use crate::config::{self, SourceMode};
+use crate::config::{self, SourceAuth, SourceMode};
 use crate::model::{BoxFuture, ItemId};
 
 /// One project of one organisation or collection.
@@ -114,6 +117,21 @@ impl AdoSource {
     }
 }
 
+impl Inner {
+    /// Sixteen digits that say whether configuration and credential are the same, and nothing about
+    /// what they are. Bearer tokens are left out: they renew themselves and prove nothing by it.
+    async fn setting(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(serde_json::to_vec(&self.config).unwrap_or_default());
+        if self.config.auth == SourceAuth::Pat
+            && let Ok(secret) = self.transport.secret().await
+        {
+            hash.update(secret.expose_secret().trim());
+        }
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 impl SourceTrait for AdoSource {
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
@@ -121,6 +139,10 @@ impl SourceTrait for AdoSource {
             let pages = pages::AdoPages::new(Arc::clone(&self.0), request);
             Ok(Box::new(pages) as Box<dyn Pages>)
         })
+    }
+
+    fn setting(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { Some(self.0.setting().await) })
     }
 
     fn current(&self, ids: Vec<ItemId>) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
