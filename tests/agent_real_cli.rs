@@ -483,31 +483,6 @@ fn a_reached_plan_limit_suspends_until_the_stated_reset() {
 }
 
 #[test]
-fn a_login_kept_on_disk_is_used() {
-    let Some(_) = installed() else { return };
-    let home = tempfile::tempdir().unwrap();
-    std::fs::create_dir(home.path().join(".claude")).unwrap();
-    let login_file = json!({ "claudeAiOauth": {
-        "accessToken": "sk-ant-oat01-from-the-disk", "refreshToken": "sk-ant-ort01-x",
-        "expiresAt": 4_000_000_000_000_u64, "scopes": ["user:inference"],
-        "subscriptionType": "max",
-    } });
-    std::fs::write(home.path().join(".claude/.credentials.json"), login_file.to_string()).unwrap();
-    let mut config = login();
-    config.agent.credential_env = "ANTHROPIC_API_KEY".to_owned();
-    let api = MessagesApi::start(|_| Reply::structured(verdicts([1])));
-    let mut variables = variables(&api);
-    variables.push(("HOME", home.path().display().to_string()));
-    let rendered = triage_prompt(&config, &[item(1, "Title", "Text")]);
-    let folder = tempfile::tempdir().unwrap();
-    let ended = start(&config, &variables, Stage::Triage, &rendered, folder.path()).end();
-    assert_eq!(ended.outcome, Outcome::Completed, "{}", ended.stdout);
-    let requests = api.requests();
-    assert_eq!(requests[0].header("authorization"), Some("Bearer sk-ant-oat01-from-the-disk"));
-    assert_eq!(requests[0].header("x-api-key"), None);
-}
-
-#[test]
 fn the_pinned_version_knows_every_flag_that_is_checked() {
     let Some(program) = installed() else { return };
     let version = real_cli::output_of(&program, "--version");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::error::CommandError;
@@ -11,16 +11,19 @@ use crate::config::Config;
 use crate::fetch::breaker::{Breaker, State};
 use crate::fetch::{Remembered, SourceMemory};
 use crate::model::RunId;
-use crate::report::lines::{clip, short_key, word};
+use crate::report::lines::{amount, clip, short_key, word};
 use crate::report::moment::moment;
 use crate::session::containment::detect;
 use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, OpenItems, Phase, RunLock, RunRow,
-    Spending, Store,
+    Spending, StageSpending, Store,
 };
 
 /// A backlog can be long; the machine-readable form holds all of it.
 pub const MOST_ITEMS: u32 = 20;
+
+/// How far back `status` shows where the money went.
+const SPENDING_SHOWN: SignedDuration = SignedDuration::from_hours(24 * 6);
 
 /// Everything `heartbeat status` knows.
 #[derive(Debug, Serialize)]
@@ -43,6 +46,8 @@ pub struct Status {
     pub open: OpenItems,
     /// Money today, UTC.
     pub today: Spending,
+    /// Money of the last days, by day and purpose.
+    pub spending: Vec<StageSpending>,
     /// The day's budget.
     pub budget_per_day: crate::model::Usd,
     /// What is remembered of the source: breaker, not-before.
@@ -83,7 +88,10 @@ pub async fn status(
         sessions: store.active_sessions().await?,
         items: store.phase_counts().await?,
         open: store.open_items(most_items).await?,
-        today: store.spending_on(now.strftime("%F").to_string()).await?,
+        today: store.spending_on(day_of(now)).await?,
+        spending: store
+            .spending_since(day_of(now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
+            .await?,
         budget_per_day: config.budget.per_day,
         source: memory.ok(),
         provider_suspended: store.provider_suspension("agent", now).await?,
@@ -92,6 +100,10 @@ pub async fn status(
         config_fault: store.last_config_fault().await?,
         config_waiting: store.keys_waiting_for_restart().await?,
     })
+}
+
+fn day_of(at: Timestamp) -> String {
+    at.strftime("%F").to_string()
 }
 
 /// The strongest containment this machine allows, found out by trying.
@@ -132,6 +144,11 @@ pub fn render(status: &Status, now: Timestamp) -> String {
             status.today.spent, status.today.reserved, status.budget_per_day
         ),
     );
+    for spent in &status.spending {
+        let (sessions, stage) = (spent.sessions, spent.stage);
+        let many = if sessions == 1 { "session" } else { "sessions" };
+        row("spent", format!("{} {stage:<6} {} in {sessions} {many}", spent.day, amount(spent)));
+    }
     if let Some(source) = &status.source {
         row("breaker", describe_breaker(&source.breaker, now));
         if let Some(until) = source.not_before.filter(|until| *until > now) {

@@ -6,7 +6,9 @@ use serde::Serialize;
 use crate::config::HeldSecrets;
 use crate::event::{RunOutcome, RunSummary};
 use crate::model::{RunId, Verdict};
-use crate::store::{FindingRow, OpenItems, Phase, RunRow, SessionRow, Store, StoreError};
+use crate::store::{
+    FindingRow, OpenItems, Phase, RunRow, SessionRow, StageSpending, Store, StoreError,
+};
 
 /// How many unfinished items are named; the rest is counted.
 const MOST_OPEN: u32 = 50;
@@ -42,6 +44,8 @@ pub struct Report {
     pub runs: Vec<RunRow>,
     /// Their figures together.
     pub totals: RunSummary,
+    /// Their money, by day and purpose.
+    pub spending: Vec<StageSpending>,
     /// What was found.
     pub findings: Vec<FindingRow>,
     /// Sessions that did not complete.
@@ -60,14 +64,16 @@ impl Report {
         project: &str,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let (runs, findings, sessions) = match scope {
+        let (runs, spending, findings, sessions) = match scope {
             Scope::Run { run } => (
                 store.run_like(run.to_string()).await?.into_iter().collect(),
+                store.spending_of(run).await?,
                 store.findings_in(run).await?,
                 store.sessions_in(run).await?,
             ),
             Scope::Period { from, to } => (
                 store.runs_between(from, to).await?,
+                store.spending_between(from, to).await?,
                 store.findings_between(from, to).await?,
                 store.sessions_between(from, to).await?,
             ),
@@ -81,6 +87,7 @@ impl Report {
             made_at: now,
             totals: totals(&runs),
             runs,
+            spending,
             findings,
             failed_sessions: sessions.into_iter().filter(failed).collect(),
             open: store.open_items(MOST_OPEN).await?,
@@ -236,6 +243,14 @@ pub mod samples {
                 summary: Some(summary),
             }],
             totals: summary,
+            spending: vec![StageSpending {
+                day: "2026-11-16".into(),
+                stage: Stage::Deep,
+                sessions: 2,
+                spent: Usd::from_dollars(0.25),
+                estimated: Usd::from_dollars(0.2),
+                reserved: Usd::ZERO,
+            }],
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![SessionRow {
                 session: SessionId(uuid::Uuid::from_u128(9)),

@@ -6,7 +6,7 @@
 use std::fmt::{self, Write as _};
 
 use super::digest::{Report, minute};
-use super::lines::{short_key, word};
+use super::lines::{amount, short_key, word};
 use super::markdown::{outcome, took, web_address};
 use crate::store::FindingRow;
 
@@ -34,6 +34,7 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
         escape(&report.headline())
     )?;
     runs(page, report)?;
+    spending(page, report)?;
     findings(page, report)?;
     failures(page, report)?;
     open(page, report)?;
@@ -67,6 +68,29 @@ fn runs(page: &mut String, report: &Report) -> fmt::Result {
             s.triaged,
             s.analysed,
             s.cost
+        )?;
+    }
+    page.push_str("</tbody>\n</table>\n</section>\n");
+    Ok(())
+}
+
+fn spending(page: &mut String, report: &Report) -> fmt::Result {
+    if report.spending.is_empty() {
+        return Ok(());
+    }
+    page.push_str(
+        "<section>\n<h2>Spending</h2>\n<table>\n<thead><tr><th scope=\"col\">Day</th>\
+         <th scope=\"col\">For</th><th scope=\"col\">Sessions</th>\
+         <th scope=\"col\">Spent</th></tr></thead>\n<tbody>\n",
+    );
+    for row in &report.spending {
+        writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            escape(&row.day),
+            row.stage,
+            row.sessions,
+            amount(row)
         )?;
     }
     page.push_str("</tbody>\n</table>\n</section>\n");

@@ -2,7 +2,8 @@
 
 use crate::event::fold::{RunView, decision_name};
 use crate::event::{Decision, Event, Recorded};
-use crate::model::ItemKey;
+use crate::model::{ItemKey, Usd};
+use crate::store::StageSpending;
 
 /// The line an event is worth, if it is worth one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
@@ -109,6 +110,15 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         Event::ItemParked { item, reason } => format!("parked   {} ({})", name(item), word(reason)),
         _ => return None,
     })
+}
+
+/// Money spent; what is only an estimate says so.
+pub fn amount(spending: &StageSpending) -> String {
+    match spending.estimated {
+        Usd::ZERO => spending.spent.to_string(),
+        estimated if estimated == spending.spent => format!("{estimated} (estimated)"),
+        estimated => format!("{} ({estimated} of it estimated)", spending.spent),
+    }
 }
 
 /// `ado/123` as `#123`.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::digest::{Report, minute};
-use super::lines::{seconds, short_key, word};
+use super::lines::{amount, seconds, short_key, word};
 use crate::analyze;
 use crate::store::{FindingRow, RunRow};
 
@@ -12,6 +12,7 @@ use crate::store::{FindingRow, RunRow};
 pub fn render(report: &Report) -> String {
     let mut page = format!("# {}\n\n{}\n", line(&report.title()), report.headline());
     runs(&mut page, report);
+    spending(&mut page, report);
     findings(&mut page, report);
     failures(&mut page, report);
     open(&mut page, report);
@@ -40,6 +41,17 @@ fn runs(page: &mut String, report: &Report) {
             s.analysed,
             s.cost
         );
+    }
+}
+
+fn spending(page: &mut String, report: &Report) {
+    if report.spending.is_empty() {
+        return;
+    }
+    page.push_str("\n## Spending\n\n| day | for | sessions | spent |\n|---|---|--:|--:|\n");
+    for row in &report.spending {
+        let _: std::fmt::Result =
+            writeln!(page, "| {} | {} | {} | {} |", row.day, row.stage, row.sessions, amount(row));
     }
 }
 
@@ -167,6 +179,7 @@ mod tests {
         for part in [
             "# Heartbeat for Parcel, run of 2026-11-16 08:00 UTC",
             "| 2026-11-16 08:00 UTC | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |",
+            "| 2026-11-16 | deep | 2 | $0.25 ($0.20 of it estimated) |",
             "### #42 The total is wrong",
             "<https://dev.azure.com/contoso/_workitems/edit/42> · revision 3",
             "- deep #42 attempt 2: bad output (no json)",

@@ -278,6 +278,16 @@ async fn a_session_that_never_told_its_cost_counts_at_its_worst() {
         assert_eq!(after.spent - before, Usd::from_dollars(cost));
         assert_eq!(after.reserved, Usd::ZERO);
     }
+    let told = claim(&state, 2, caps(5.0, 5.0));
+    journal.claim(told.clone()).await.unwrap().unwrap();
+    journal.register(ledger_row(&told), 3).await.unwrap();
+    journal.close(told.session, ended(Outcome::Completed, 0.1)).await.unwrap();
+    let spending = journal.store().spending_of(state.run).await.unwrap();
+    let [deep] = spending.as_slice() else { panic!("{spending:?}") };
+    assert_eq!((deep.day.as_str(), deep.stage, deep.sessions), ("2026-11-16", Stage::Deep, 3));
+    assert_eq!(deep.spent, Usd::from_dollars(0.6));
+    assert_eq!(deep.estimated, Usd::from_dollars(0.5), "one of them never told");
+    assert_eq!(journal.store().spending_since("2026-11-17".into()).await.unwrap(), []);
 }
 
 #[tokio::test]

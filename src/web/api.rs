@@ -113,7 +113,11 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
         "active_sessions": active,
         "recent_sessions": recent.iter().filter_map(ended).collect::<Vec<_>>(),
         "aggregates": facts.totals,
-        "spending": { "today": facts.today, "per_day": facts.limits.per_day },
+        "spending": {
+            "today": facts.today,
+            "by_stage": facts.today_by_stage,
+            "per_day": facts.limits.per_day,
+        },
         "runs": facts.runs,
         "last_run": facts.last_ended(),
         "next_run": facts.next_run,

@@ -12,7 +12,7 @@ use crate::model::Usd;
 use crate::schedule::Schedule;
 use crate::session::{admission, program};
 use crate::store::{
-    ActiveSession, Held, Phase, RunLock, RunRow, Spending, Store, StoreError, Totals,
+    ActiveSession, Held, Phase, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
 };
 
 /// The one provider so far, as the run names it.
@@ -49,6 +49,8 @@ pub struct Facts {
     pub agent_fault: Option<String>,
     /// Money today, UTC.
     pub today: Spending,
+    /// The same by purpose.
+    pub today_by_stage: Vec<StageSpending>,
     /// Money of the newest run.
     pub run_spending: Spending,
     /// When the schedule fires next.
@@ -108,6 +110,7 @@ impl Facts {
             provider: None,
             agent_fault: None,
             today: Spending::default(),
+            today_by_stage: Vec::new(),
             run_spending: Spending::default(),
             next_run: None,
             items: Vec::new(),
@@ -155,6 +158,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     facts.runs = store.runs(RUNS).await?;
     facts.items = store.phase_counts().await?;
     facts.today = store.spending_on(facts.now.strftime("%F").to_string()).await?;
+    facts.today_by_stage = store.spending_since(facts.now.strftime("%F").to_string()).await?;
     if let Some(run) = facts.runs.first() {
         facts.run_spending = store.spending_in(run.run).await?;
     }

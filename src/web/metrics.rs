@@ -39,7 +39,7 @@ type Fill = fn(&mut Family<'_>, &Facts, &Health);
 
 /// Every family: name without the prefix, kind, help, samples.
 #[rustfmt::skip]
-pub const FAMILIES: [(&str, Kind, &str, Fill); 27] = [
+pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
@@ -115,6 +115,11 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 27] = [
     ("cost_usd_total", Kind::Counter, "Spent as the agent reports it, in US dollars, by purpose; the worst case where it reported none.", |family, facts, _| {
         for (stage, totals) in by_stage(facts) {
             family.add("", &[("phase", stage)], totals.iter().map(|total| total.cost.dollars()).sum());
+        }
+    }),
+    ("cost_today_usd", Kind::Gauge, "Spent since midnight UTC, in US dollars, by purpose.", |family, facts, _| {
+        for spent in &facts.today_by_stage {
+            family.add("", &[("phase", spent.stage.as_str())], spent.spent.dollars());
         }
     }),
     ("tokens_total", Kind::Counter, "Tokens used, by type.", |family, facts, _| {

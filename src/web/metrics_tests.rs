@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::store::Phase;
+use crate::model::{Stage, Usd};
+use crate::store::{Phase, StageSpending};
 use crate::web::health::judge;
 
 fn facts() -> Facts {
@@ -29,6 +30,14 @@ fn facts() -> Facts {
     ];
     facts.totals.runs = vec![("completed".into(), 2)];
     facts.totals.ticks = vec![("fired".into(), 2), ("skipped".into(), 1)];
+    facts.today_by_stage = vec![StageSpending {
+        day: "2026-11-16".into(),
+        stage: Stage::Deep,
+        sessions: 6,
+        spent: Usd::from_dollars(1.5),
+        estimated: Usd::ZERO,
+        reserved: Usd::ZERO,
+    }];
     facts.items = vec![(Phase::Done, 9), (Phase::Waiting, 1)];
     facts.next_run = Some(facts.now);
     facts
@@ -107,6 +116,7 @@ fn buckets_add_up() {
     let stopped =
         "heartbeat_sessions_total{phase=\"deep\",outcome=\"cancelled\",reason=\"operator\"}";
     is(stopped, 1.0);
+    is("heartbeat_cost_today_usd{phase=\"deep\"}", 1.5);
     is("heartbeat_tokens_total{type=\"input\"}", 40.0);
     is("heartbeat_circuit_state{state=\"closed\"}", 1.0);
     is("heartbeat_next_run_timestamp_seconds", 1_794_816_000.0);

@@ -18,6 +18,7 @@ mod messages_api;
 mod real_cli;
 
 mod limits;
+mod login;
 mod reading;
 mod settings;
 mod whole_run;

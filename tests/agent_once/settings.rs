@@ -31,6 +31,14 @@ async fn refused(world: &World, setting: &str) {
     assert_eq!(world.figure(spent), 0, "a refusal costs nothing");
 }
 
+/// Items have three attempts.
+async fn more_often_than_attempts(world: &World) {
+    for _ in 0..3 {
+        let said = world.once().await;
+        assert_eq!(said.code, Some(78), "{:#}\n{}", said.json, said.stderr);
+    }
+}
+
 async fn works(world: &World) {
     let said = world.once().await;
     assert_eq!(said.code, Some(0), "{:#}\n{}", said.json, said.stderr);
@@ -42,10 +50,9 @@ async fn works(world: &World) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_model_in_triage_ends_the_run_and_costs_no_attempt() {
     let Some(world) = world("no-such-model").await else { return };
-    for _ in 0..4 {
-        world.configure("[triage]\nmodel = \"no-such-model\"\n");
-        refused(&world, "[triage] model").await;
-    }
+    world.configure("[triage]\nmodel = \"no-such-model\"\n");
+    more_often_than_attempts(&world).await;
+    refused(&world, "[triage] model").await;
     world.configure("");
     works(&world).await;
 }
@@ -54,10 +61,9 @@ async fn an_unknown_model_in_triage_ends_the_run_and_costs_no_attempt() {
 async fn an_unknown_model_in_analysis_ends_the_run_and_costs_no_attempt() {
     let Some(world) = world("no-such-model").await else { return };
     let wrong = "[analyze]\nmodel = \"no-such-model\"\nfallback_model = \"\"\n";
-    for _ in 0..4 {
-        world.configure(wrong);
-        refused(&world, "[analyze] model").await;
-    }
+    world.configure(wrong);
+    more_often_than_attempts(&world).await;
+    refused(&world, "[analyze] model").await;
     let sessions = world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'");
     assert!(sessions <= 4 * 3, "{sessions}: after the first refusal of a run no more is started");
     world.configure("");

@@ -92,6 +92,24 @@ fn a_rehearsal_shows_decisions_and_prompts_and_changes_no_byte() {
     assert_eq!(hashes(&world.state()), before);
 }
 
+/// What an analysis is told first about the code: the file with the defect, and its outline.
+#[test]
+fn the_deep_prompt_begins_with_the_right_file_and_its_outline() {
+    let world = World::new(20);
+    let output = world.demo(&["--dry-run", "--json"]).output().unwrap();
+    let rehearsal: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let prompts = rehearsal["prompts"].as_array().unwrap();
+    let prompt = prompts.iter().find(|prompt| prompt["item"] == "ado/4106").unwrap();
+    let prompt = prompt["user"].as_str().unwrap();
+    let context = prompt.split("part=\"context\">\n").nth(1).unwrap();
+    let named = context.lines().find_map(|line| line.strip_prefix("- ")).unwrap();
+    let file = named.split_whitespace().next().unwrap();
+    let outline = context.split("\n## ").nth(1).unwrap().split("\nlines ").next().unwrap();
+    insta::assert_snapshot!("the_first_file", format!("first: {file}\n\n{outline}"));
+    let shown = text(&world.demo(&["--dry-run"]).output().unwrap());
+    assert!(shown.contains(outline), "{shown}");
+}
+
 #[test]
 fn a_rehearsal_on_no_state_leaves_no_state() {
     let world = World::new(20);

@@ -22,7 +22,18 @@ async fn a_run_can_be_read_in_every_form() {
     let json = world.run(&["report", "--json", "--run", &run[..13]]).await.json();
     assert_eq!(json["runs"][0]["run"], run.as_str());
     assert_eq!(json["findings"].as_array().unwrap().len(), findings);
+    assert!(
+        markdown.contains("| triage | 1 | $") && markdown.contains("| deep | 2 | $"),
+        "{markdown}"
+    );
+    let spent: f64 = json["spending"].as_array().unwrap().iter().map(dollars).sum();
+    assert!((spent - json["totals"]["cost"].as_f64().unwrap()).abs() < 1e-9, "{json:#}");
+    let status = world.run(&["status", "--json"]).await.json();
+    assert_eq!(status["spending"], json["spending"], "the same money, by day and purpose");
+    let shown = world.run(&["status"]).await.stdout;
+    assert!(shown.contains(" triage $") && shown.contains(" in 2 sessions"), "{shown}");
     let week = world.run(&["report", "--since", "7d", "--format", "json"]).await.json();
+    assert_eq!(week["spending"], json["spending"]);
     assert_eq!(week["totals"], json["totals"]);
     let before = world.run(&["report", "--since", "2199-01-01", "--format", "json"]).await.json();
     assert_eq!(before["runs"], serde_json::json!([]));
@@ -30,11 +41,16 @@ async fn a_run_can_be_read_in_every_form() {
     let said = world.run(&["report", "--format", "html", "--out", page.to_str().unwrap()]).await;
     assert_eq!((said.code(), said.stdout.as_str()), (0, ""), "{}", said.stderr);
     let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<h2>Spending</h2>") && html.contains("<td>triage</td>"), "{html}");
     assert_eq!(html.matches("<article>").count(), findings);
 
     assert_eq!(world.run(&["report", "--run", "nope"]).await.code(), 1);
     assert_eq!(world.run(&["report", "--since", "yesterday"]).await.code(), 2);
     assert_eq!(world.run(&["report", "--since", "7d", "--run", &run]).await.code(), 2);
+}
+
+fn dollars(row: &Value) -> f64 {
+    row["spent"].as_f64().unwrap()
 }
 
 /// A chat that fails twice before it listens.

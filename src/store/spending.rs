@@ -1,0 +1,82 @@
+//! Where the money went: by day and by purpose.
+
+use jiff::Timestamp;
+use rusqlite::Params;
+use serde::Serialize;
+
+use super::rows::{Ms, from_word};
+use super::{Sql, Store, StoreError};
+use crate::model::{RunId, Stage, Usd};
+
+/// The money of one purpose on one day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StageSpending {
+    /// The day, UTC, such as `2026-11-16`.
+    pub day: String,
+    /// What for.
+    pub stage: Stage,
+    /// Sessions that reserved some.
+    pub sessions: u32,
+    /// Settled.
+    pub spent: Usd,
+    /// The part of it that is an estimate: worst cases of sessions that never told their cost.
+    pub estimated: Usd,
+    /// Worst cases of sessions that are alive.
+    pub reserved: Usd,
+}
+
+/// A session that told a cost was settled with it; any other sum is the worst case.
+const SUMS: &str = "
+    SELECT b.day AS day, b.stage AS stage, count(*) AS sessions,
+           coalesce(sum(b.spent), 0) AS spent,
+           coalesce(sum(CASE WHEN coalesce(json_extract(s.usage, '$.cost'), 0) = 0
+                             THEN b.spent END), 0) AS estimated,
+           coalesce(sum(CASE WHEN b.spent IS NULL THEN b.reserved END), 0) AS reserved
+    FROM budget b LEFT JOIN sessions s USING (session)";
+
+const ORDER: &str = "GROUP BY b.day, b.stage ORDER BY b.day DESC, b.stage DESC";
+
+impl Store {
+    /// Every day since `day`, the newest first, triage before deep analysis.
+    pub async fn spending_since(&self, day: String) -> Result<Vec<StageSpending>, StoreError> {
+        self.spending_where("b.day >= ?1", (day,)).await
+    }
+
+    /// The same of one run only.
+    pub async fn spending_of(&self, run: RunId) -> Result<Vec<StageSpending>, StoreError> {
+        self.spending_where("b.run = ?1", (run,)).await
+    }
+
+    /// The same of the runs that began in `[from, to)`.
+    pub async fn spending_between(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<StageSpending>, StoreError> {
+        let of_these = "b.run IN (SELECT run FROM runs WHERE started_at >= ?1 AND started_at < ?2)";
+        self.spending_where(of_these, (Ms(from), Ms(to))).await
+    }
+
+    async fn spending_where(
+        &self,
+        condition: &str,
+        values: impl Params + Send + 'static,
+    ) -> Result<Vec<StageSpending>, StoreError> {
+        let sql = format!("{SUMS} WHERE {condition} {ORDER}");
+        self.read(move |connection| {
+            connection.prepare(&sql)?.query_map(values, stage_spending)?.collect()
+        })
+        .await
+    }
+}
+
+fn stage_spending(row: &rusqlite::Row<'_>) -> Sql<StageSpending> {
+    Ok(StageSpending {
+        day: row.get("day")?,
+        stage: from_word(row, "stage")?,
+        sessions: row.get("sessions")?,
+        spent: row.get("spent")?,
+        estimated: row.get("estimated")?,
+        reserved: row.get("reserved")?,
+    })
+}
