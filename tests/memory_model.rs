@@ -7,7 +7,7 @@ mod memory_support;
 
 use std::collections::BTreeMap;
 
-use heartbeat::event::Trigger;
+use heartbeat::event::{RunSummary, Trigger};
 use heartbeat::model::{RetryClass, Stage, Usd};
 use heartbeat::store::{Journal, Store};
 use memory_support::{Play, World, config, is_deep};
@@ -36,6 +36,7 @@ fn play() -> impl Strategy<Value = Play> {
         5 => Just(Play::Fails),
         1 => Just(Play::Limited),
         1 => Just(Play::BadOutput),
+        1 => Just(Play::Silent),
         1 => Just(Play::DiesBeforeRow),
         1 => Just(Play::DiesWithRow),
         1 => Just(Play::DiesAfterRow),
@@ -89,6 +90,9 @@ impl Model {
                     outside.pages_until_failure = *failure;
                 }
                 let ended = world.run(Trigger::Manual).await.unwrap();
+                if let Some(ended) = &ended {
+                    adds_up(&ended.summary);
+                }
                 self.hold(world, ended.is_some_and(|ended| ended.error.is_none()));
             }
         }
@@ -190,6 +194,12 @@ impl Model {
             }
         }
     }
+}
+
+/// Everything that was fetched stands in one place.
+fn adds_up(s: &RunSummary) {
+    let known = s.new + s.changed + s.carried_over + s.unchanged;
+    assert_eq!(known + s.baseline + s.crowded_out + s.resting, s.fetched, "{s:?}");
 }
 
 /// More of them in a long run: `MEMORY_CASES=500`.

@@ -59,36 +59,58 @@ impl CodeBase for CodeBases {
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let budget = self.config.repository.context_tokens;
         Box::pin(async move {
+            let place = root.clone();
             let built = tokio::task::spawn_blocking(move || {
-                let code = open(&opened, &root, &cache, budget)?;
-                match picture(&code, &root, &item, &verdict, budget) {
-                    Err(ContextError::Damaged { reason }) => {
-                        tracing::warn!(root = %root.display(), reason, "the index is built anew");
-                        let code = reopen(&opened, &root, &cache, budget, &code)?;
-                        picture(&code, &root, &item, &verdict, budget).map_err(failed)
-                    }
-                    other => other.map_err(failed),
+                // Also when it was indexed before: a folder may go away under a long run.
+                if !root.is_dir() {
+                    return Err(CodeError::Missing(root));
                 }
+                build(&opened, &root, &cache, budget, &item, &verdict)
+                    .map_err(|error| CodeError::Unreadable { root, why: error.to_string() })
             });
-            built.await.map_err(|panic| CodeError(panic.to_string()))?
+            let unreadable = |why: tokio::task::JoinError| CodeError::Unreadable {
+                root: place,
+                why: why.to_string(),
+            };
+            built.await.map_err(unreadable)?
         })
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
-fn failed(error: ContextError) -> CodeError {
-    CodeError(error.to_string())
-}
-
 type Shared = Mutex<HashMap<PathBuf, Arc<Opened>>>;
 
+/// The picture for one item; an index that turns out to be damaged is built anew once.
+fn build(
+    opened: &Shared,
+    root: &Path,
+    cache: &Path,
+    budget: u32,
+    item: &CleanItem,
+    verdict: &Verdict,
+) -> Result<CodeContext, ContextError> {
+    let code = open(opened, root, cache, budget)?;
+    match picture(&code, root, item, verdict, budget) {
+        Err(ContextError::Damaged { reason }) => {
+            tracing::warn!(root = %root.display(), reason, "the index is built anew");
+            let code = reopen(opened, root, cache, budget, &code)?;
+            picture(&code, root, item, verdict, budget)
+        }
+        other => other,
+    }
+}
+
 /// The first to come builds; the others wait for it and share.
-fn open(opened: &Shared, root: &Path, cache: &Path, budget: u32) -> Result<Arc<Opened>, CodeError> {
+fn open(
+    opened: &Shared,
+    root: &Path,
+    cache: &Path,
+    budget: u32,
+) -> Result<Arc<Opened>, ContextError> {
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(code) = opened.get(root) {
         return Ok(Arc::clone(code));
     }
-    let built = Index::open_or_build(root, cache, &Options::default()).map_err(failed)?;
+    let built = Index::open_or_build(root, cache, &Options::default())?;
     Ok(keep(&mut opened, root, built, budget))
 }
 
@@ -99,12 +121,12 @@ fn reopen(
     cache: &Path,
     budget: u32,
     damaged: &Arc<Opened>,
-) -> Result<Arc<Opened>, CodeError> {
+) -> Result<Arc<Opened>, ContextError> {
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(code) = opened.get(root).filter(|code| !Arc::ptr_eq(code, damaged)) {
         return Ok(Arc::clone(code));
     }
-    let built = Index::rebuild(root, cache, &Options::default()).map_err(failed)?;
+    let built = Index::rebuild(root, cache, &Options::default())?;
     Ok(keep(&mut opened, root, built, budget))
 }
 

@@ -87,7 +87,7 @@ fn run_code(error: &RunError) -> Code {
     match error {
         RunError::Store(_) => Code::Store,
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
-        RunError::Prompt(_) | RunError::AgentConfig(_) => Code::Config,
+        RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
         RunError::FirstRun(_) => Code::NotNow,
     }
 }

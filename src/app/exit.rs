@@ -65,7 +65,9 @@ impl Code {
             Self::Store => "the state store cannot be read or written",
             Self::NotNow => "not run now: another run, a budget, or admission",
             Self::Credential => "the credential was refused",
-            Self::Config => "the configuration is wrong",
+            Self::Config => {
+                "the configuration is wrong, names what is not there, or suits no agent: the message names the key"
+            }
             Self::Interrupted => "stopped by SIGINT",
             Self::Terminated => "stopped by SIGTERM",
         }

@@ -32,8 +32,8 @@ pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, Co
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
     watchers.finish().await;
-    drop(lock);
     tidy(setting, &store).await;
+    drop(lock);
     let report = report(&store, &journal, id, ended, signals.stopped_by()).await?;
     // The run is over and stored; a chat that does not answer is only waited for so long.
     let after = aftermath::after_run(setting, &store, id);

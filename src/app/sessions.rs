@@ -205,9 +205,10 @@ fn keeper_program() -> Result<PathBuf, CommandError> {
 fn limits(config: &Config, stage: Stage) -> SessionLimits {
     let (hard, max_reads) = match stage {
         Stage::Triage => (config.triage.timeout, None),
-        Stage::Deep => {
-            (config.analyze.timeout, Some(config.analyze.max_files_read * READS_TOLERANCE))
-        }
+        Stage::Deep => (
+            config.analyze.timeout,
+            Some(config.analyze.max_files_read.saturating_mul(READS_TOLERANCE)),
+        ),
     };
     SessionLimits {
         init: config.timeouts.init,

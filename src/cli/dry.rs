@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::clean::estimate_tokens;
+use crate::event::Decision;
 use crate::event::fold::decision_name;
 use crate::report::lines::{clip, short_key, word};
 use crate::run::{Rehearsal, RehearsedDecision, RehearsedPrompt};
@@ -14,12 +15,15 @@ pub fn render(rehearsal: &Rehearsal) -> String {
         render_decision(&mut text, decision);
     }
     // Writing to a string cannot fail.
-    let _: std::fmt::Result = writeln!(text, "  {} unchanged", rehearsal.unchanged);
+    let _: std::fmt::Result = writeln!(text, "  {}", counts(rehearsal));
     for prompt in &rehearsal.prompts {
         render_prompt(&mut text, prompt);
     }
     if let Some(answer) = &rehearsal.write_back {
         let _: std::fmt::Result = writeln!(text, "\nWrite-back: {answer}.");
+    }
+    for trouble in &rehearsal.trouble {
+        let _: std::fmt::Result = writeln!(text, "\nNot analysed: {trouble}.");
     }
     let _: std::fmt::Result = writeln!(
         text,
@@ -28,6 +32,23 @@ pub fn render(rehearsal: &Rehearsal) -> String {
         rehearsal.sessions_at_most, rehearsal.worst_case, rehearsal.budget_per_run
     );
     text
+}
+
+/// Such as `100 new, 4900 deferred, 12 unchanged`.
+fn counts(rehearsal: &Rehearsal) -> String {
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for decision in &rehearsal.decisions {
+        let name = decision_name(decision.decision);
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let unchanged = decision_name(Decision::Unchanged);
+    counts.retain(|(name, _)| *name != unchanged);
+    counts.push((unchanged, rehearsal.unchanged));
+    let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    parts.join(", ")
 }
 
 fn render_decision(text: &mut String, decision: &RehearsedDecision) {

@@ -229,9 +229,10 @@ fn limits(rules: &mut Rules<'_>, config: &Config) {
     );
     rules.require((0..=19).contains(&limits.nice), "limits.nice", "write 0 to 19");
     rules.agree(
-        limits.run_deadline.is_none_or(|deadline| deadline >= config.analyze.timeout),
+        limits.run_deadline.is_none_or(|deadline| deadline >= config.shortest_run()),
         ["limits.run_deadline", "analyze.timeout"],
-        "a session could outlive its run; make the deadline longer or the session shorter",
+        "sessions would outlive their run: it needs the time of one triage, one analysis and about \
+         a minute; make the deadline longer or the sessions shorter",
     );
     positive(rules, config.state.keep_events, "state.keep_events");
 }
@@ -333,6 +334,15 @@ fn is_tag(tag: &str) -> bool {
 }
 
 impl Config {
+    /// The least time in which a run can read, triage and analyse one item with sessions that use
+    /// all of theirs.
+    pub fn shortest_run(&self) -> Duration {
+        let ending = self.timeouts.grace.saturating_add(self.timeouts.drain);
+        [self.triage.timeout, ending, self.analyze.timeout, ending, Duration::from_mins(1)]
+            .into_iter()
+            .fold(Duration::ZERO, Duration::saturating_add)
+    }
+
     /// What a run cannot do without, beyond what every command needs.
     pub fn require_for_run(&self) -> Result<(), ConfigError> {
         let source = &self.source;

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::event::{Decision, Event, LiveVerdict, Recorded, RunOutcome, RunSummary, Trigger};
+use crate::event::{
+    Decision, Event, LiveVerdict, Reason, Recorded, RunOutcome, RunSummary, Shares, Trigger,
+};
 use crate::model::{ItemKey, RetryClass, RunId, SessionId, Stage, Usd};
 
 /// Everything to be shown of one run.
@@ -30,6 +32,8 @@ pub struct RunView {
     pub clean_bytes: u64,
     /// Items with hidden or invisible text.
     pub alarms: u64,
+    /// What became of everything that was fetched.
+    pub shares: Shares,
     /// Decisions, counted.
     pub decisions: BTreeMap<String, u64>,
     /// Work for this run.
@@ -52,8 +56,10 @@ pub struct RunView {
     pub waiting: u64,
     /// Left to people.
     pub parked: u64,
-    /// Spent by ended sessions.
+    /// Spent by ended sessions, as they told it.
     pub cost: Usd,
+    /// Beside that, the worst case of ended sessions that never told their cost.
+    pub cost_at_worst: Usd,
     /// Sessions that are alive, by id.
     pub sessions: BTreeMap<SessionId, SessionView>,
     /// Sessions that ended.
@@ -173,6 +179,7 @@ impl RunView {
                 }
                 *self.decisions.entry(decision_name(*decision).into()).or_default() += 1;
             }
+            Event::ItemsShared { shares } => self.shares = *shares,
             Event::PlanMade { work, unchanged, .. } => {
                 self.work = *work;
                 self.decisions.insert(decision_name(Decision::Unchanged).into(), *unchanged);
@@ -187,7 +194,13 @@ impl RunView {
                 self.deep += u64::from(*deep);
             }
             Event::ItemSettled { .. } => self.settled += 1,
-            Event::ItemDeferred { .. } => self.deferred += 1,
+            Event::ItemDeferred { item, reason } => {
+                self.deferred += 1;
+                if *reason == Reason::MaxItemsPerRun {
+                    // Crowded out after all: no work of this run.
+                    self.titles.remove(item);
+                }
+            }
             Event::ItemWaiting { .. } => self.waiting += 1,
             Event::ItemParked { .. } => self.parked += 1,
             Event::ProviderSuspended { until, reason } => {
@@ -229,7 +242,10 @@ impl RunView {
                 self.sessions.insert(*session, view);
             }
             Event::SessionEnded { session, outcome, usage, .. } => {
-                self.sessions.remove(session);
+                let ended = self.sessions.remove(session);
+                if let Some(ended) = ended.filter(|_| outcome.counts_at_worst(usage)) {
+                    self.cost_at_worst += ended.worst_case;
+                }
                 self.ended_sessions += 1;
                 self.cost += usage.cost;
                 // A provider's limit or somebody's word is no failure of the work.
@@ -252,9 +268,13 @@ impl RunView {
         let decided = |decision| self.decisions.get(decision_name(decision)).copied().unwrap_or(0);
         RunSummary {
             fetched: self.fetched,
-            new: decided(Decision::New),
-            changed: decided(Decision::Changed),
-            unchanged: decided(Decision::Unchanged),
+            new: self.shares.new,
+            changed: self.shares.changed,
+            carried_over: self.shares.carried_over,
+            unchanged: self.shares.unchanged,
+            baseline: self.shares.baseline,
+            crowded_out: self.shares.crowded_out,
+            resting: self.shares.resting,
             triaged: self.triaged,
             analysed: self.analysed,
             settled_by_triage: self.settled,
@@ -265,6 +285,7 @@ impl RunView {
             failed_sessions: self.failed,
             sessions: self.ended_sessions + self.sessions.len() as u64,
             cost: self.cost,
+            cost_at_worst: self.cost_at_worst,
         }
     }
 
@@ -326,5 +347,35 @@ pub const fn verdict_name(verdict: LiveVerdict) -> &'static str {
         LiveVerdict::FinishedNotExiting => "finished, not exiting",
         LiveVerdict::Suspect => "suspect",
         LiveVerdict::Hung => "hung",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ItemId;
+
+    fn view_of(events: Vec<Event>) -> RunView {
+        let mut view = RunView::default();
+        for (seq, event) in (1..).zip(events) {
+            view.apply(&Recorded { seq, at: Timestamp::UNIX_EPOCH, run: None, event });
+        }
+        view
+    }
+
+    #[test]
+    fn titles_are_kept_for_the_work_of_this_run_only() {
+        let mut events = Vec::new();
+        for id in 1..=100 {
+            let item = ItemKey::new("ado", ItemId(id));
+            let (decision, reason) = (Decision::New, Reason::FirstSeen);
+            let title = format!("Item {id}");
+            let key = item.clone();
+            events.push(Event::ItemDecided { item: key, rev: 1, title, decision, reason });
+            if id > 10 {
+                events.push(Event::ItemDeferred { item, reason: Reason::MaxItemsPerRun });
+            }
+        }
+        assert_eq!(view_of(events).titles.len(), 10, "those crowded out are not shown any more");
     }
 }

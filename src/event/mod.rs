@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{FailureKind, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
 
-pub use words::{Decision, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Trigger};
+pub use words::{Decision, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Shares, Trigger};
 
 /// One entry of the log: a fact, when it happened and in which order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,6 +128,12 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
+    /// What became of everything that was fetched so far.
+    ItemsShared {
+        /// In figures.
+        #[serde(flatten)]
+        shares: Shares,
+    },
     /// Every fetched item has its decision.
     PlanMade {
         /// Work for this run.
@@ -174,6 +180,9 @@ pub enum Event {
         files: u32,
         /// Estimated tokens.
         tokens: u64,
+        /// The code base; an item may have one of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        root: Option<std::path::PathBuf>,
     },
     /// Admission said no for now.
     AdmissionRefused {

@@ -72,6 +72,8 @@ pub enum Reason {
     ProviderLimit,
     /// The agent cannot be used as it is configured.
     AgentConfig,
+    /// Its code base is not there.
+    NoCodeBase,
     /// The run's own time limit.
     RunDeadline,
     /// Heartbeat is stopping.
@@ -155,17 +157,46 @@ pub struct Liveness {
     pub rss_kib: u64,
 }
 
-/// Counts a run ends with.
+/// What became of everything that was fetched: each item stands in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Shares {
+    /// Never seen before.
+    pub new: u64,
+    /// Known, with another text than before.
+    pub changed: u64,
+    /// Left by an earlier run, or due for another attempt.
+    pub carried_over: u64,
+    /// Nothing to do.
+    pub unchanged: u64,
+    /// Recorded as seen by the first run's baseline.
+    pub baseline: u64,
+    /// Work beyond `limits.max_items_per_run`.
+    pub crowded_out: u64,
+    /// Not to be worked on now: waiting, parked, in flight, or finished in the tracker.
+    pub resting: u64,
+}
+
+/// Counts a run ends with. The first is the sum of the next seven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunSummary {
     /// Items the source delivered.
     pub fetched: u64,
     /// Never seen before.
     pub new: u64,
-    /// Changed since last finished.
+    /// Known, with another text than before.
     pub changed: u64,
+    /// Left by an earlier run, or due for another attempt.
+    pub carried_over: u64,
     /// Nothing to do.
     pub unchanged: u64,
+    /// Recorded as seen by the first run's baseline.
+    pub baseline: u64,
+    /// Work beyond `limits.max_items_per_run`: left for the next run.
+    pub crowded_out: u64,
+    /// Not to be worked on now: waiting, parked, in flight, or finished in the tracker.
+    pub resting: u64,
     /// Verdicts given.
     pub triaged: u64,
     /// Deep analyses finished and stored.
@@ -186,6 +217,8 @@ pub struct RunSummary {
     pub sessions: u64,
     /// Spent, as the agent reports it.
     pub cost: Usd,
+    /// Beside that, what budgets count for sessions that never told their cost: their worst case.
+    pub cost_at_worst: Usd,
 }
 
 /// How a run ended.
@@ -204,7 +237,7 @@ pub enum RunOutcome {
     SourceUnavailable,
     /// The source refused the credential.
     CredentialRefused,
-    /// The source says the configuration is wrong.
+    /// The source says the configuration is wrong, or it names what is not there.
     ConfigRefused,
     /// A budget, admission or a person did not allow the work.
     NotNow,

@@ -199,6 +199,8 @@ impl Outcome {
     pub const fn retry_class(&self) -> RetryClass {
         match self {
             Self::Completed => RetryClass::Done,
+            // No session starts unless its own time limit fits into the run's: it had its time.
+            Self::Cancelled { why: FailureKind::RunDeadline } => RetryClass::CountsAsAttempt,
             Self::Cancelled { .. } | Self::ProviderLimit { .. } => RetryClass::DoesNotCount,
             outcome if outcome.is_configuration() => RetryClass::DoesNotCount,
             _ => RetryClass::CountsAsAttempt,
@@ -215,6 +217,19 @@ impl Outcome {
             Self::AgentError { why: ModelNotFound | BadSetting }
                 | Self::SpawnFailed { why: NotFound | NotExecutable | ExecFailed | CommandLine }
         )
+    }
+
+    /// Does it count with its worst case? One that never reached the provider cost nothing; one that
+    /// did and never told its cost may have cost all of it.
+    pub fn counts_at_worst(&self, usage: &Usage) -> bool {
+        let told = self.is_success() || usage.cost > Usd::ZERO;
+        let never_asked = matches!(
+            self,
+            Self::SpawnFailed { .. }
+                | Self::BadOutput { why: FailureKind::NoJson | FailureKind::NotSent }
+                | Self::ProviderLimit { .. }
+        ) || self.is_configuration();
+        !told && !never_asked
     }
 
     /// Did it do what it was asked to?

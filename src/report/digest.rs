@@ -181,7 +181,11 @@ fn totals(runs: &[RunRow]) -> RunSummary {
         sum.fetched += one.fetched;
         sum.new += one.new;
         sum.changed += one.changed;
+        sum.carried_over += one.carried_over;
         sum.unchanged += one.unchanged;
+        sum.baseline += one.baseline;
+        sum.crowded_out += one.crowded_out;
+        sum.resting += one.resting;
         sum.triaged += one.triaged;
         sum.analysed += one.analysed;
         sum.settled_by_triage += one.settled_by_triage;
@@ -192,6 +196,7 @@ fn totals(runs: &[RunRow]) -> RunSummary {
         sum.failed_sessions += one.failed_sessions;
         sum.sessions += one.sessions;
         sum.cost += one.cost;
+        sum.cost_at_worst += one.cost_at_worst;
     }
     sum
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::event::{Reason, RunOutcome, RunSummary};
-use crate::model::RunId;
+use crate::model::{RunId, Usd};
 use crate::report::lines::{clip, short_key, word};
 use crate::store::{FindingRow, OpenItems};
 
@@ -81,13 +81,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     if let Some(error) = &report.error {
         row("because", error.clone());
     }
-    row(
-        "fetched",
-        format!(
-            "{} items ({} new, {} changed, {} unchanged)",
-            s.fetched, s.new, s.changed, s.unchanged
-        ),
-    );
+    row("fetched", format!("{} items ({})", s.fetched, shares(s)));
     if report.text.raw_bytes > 0 {
         row(
             "text",
@@ -117,7 +111,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     row("analysed", s.analysed.to_string());
     row("left", format!("{} deferred, {} waiting, {} parked", s.deferred, s.waiting, s.parked));
     row("sessions", format!("{} ({} failed)", s.sessions, s.failed_sessions));
-    row("cost", format!("{} (as the agent reports it)", s.cost));
+    row("cost", cost(s));
     render_findings(&mut text, report);
     render_open(&mut text, report);
     let _: std::fmt::Result = writeln!(
@@ -126,6 +120,31 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         state_folder.display()
     );
     text
+}
+
+/// Everything that was fetched, each item in one place; what is usual to be nothing only if it is not.
+fn shares(s: &RunSummary) -> String {
+    let always = [(s.new, "new"), (s.changed, "changed"), (s.unchanged, "unchanged")]
+        .map(|share| (share, true));
+    let sometimes = [
+        (s.carried_over, "carried over"),
+        (s.baseline, "recorded as seen (baseline)"),
+        (s.crowded_out, "beyond limits.max_items_per_run"),
+        (s.resting, "waiting, parked or closed"),
+    ]
+    .map(|share| (share, false));
+    let told =
+        always.into_iter().chain(sometimes).filter(|((count, _), always)| *always || *count > 0);
+    told.map(|((count, name), _)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What was spent, and what budgets count beside it.
+fn cost(s: &RunSummary) -> String {
+    let told = format!("{} (as the agent reports it)", s.cost);
+    if s.cost_at_worst == Usd::ZERO {
+        return told;
+    }
+    format!("{told} + {} counted at worst for sessions that never told", s.cost_at_worst)
 }
 
 fn render_findings(text: &mut String, report: &RunReport) {

@@ -9,12 +9,14 @@ use tokio::time::Instant;
 
 use super::gate::{Started, stop_reason};
 use super::reconcile::{LOOK_AGAIN, Live};
-use super::{CodeContext, CodeError, Job, Run, RunError, Work};
+use super::{CodeContext, Job, Run, RunError, Work};
 use crate::analyze::{self, Request};
 use crate::dedupe::{RetryPolicy, next_attempt};
-use crate::event::{Event, Reason};
-use crate::model::{FailureKind, Finding, ItemId, ItemKey, Outcome, RetryClass, SessionId, Stage};
-use crate::prompt::Fence;
+use crate::event::Reason;
+use crate::model::{
+    FailureKind, Finding, ItemId, ItemKey, Outcome, RetryClass, SessionId, Stage, Verdict,
+};
+use crate::prompt::{Fence, Rendered};
 use crate::session::{SessionEnd, StopHandle};
 use crate::store::DeepResult;
 
@@ -61,8 +63,17 @@ impl Run {
             return Ok(None);
         }
         let (key, fingerprint) = (work.item.item.key.clone(), work.fingerprint.clone());
-        let context = self.context_of(&work).await;
-        let Some(job) = self.deep_job(&work, &context)? else { return Ok(None) };
+        let Some(verdict) = work.verdict.clone() else { return Ok(None) };
+        let context = match self.context_of(&work, verdict.clone()).await {
+            Ok(context) => context,
+            Err(missing) => {
+                self.without_code(key, &missing).await?;
+                // Other items may have code bases of their own.
+                return Ok(None);
+            }
+        };
+        let words = self.deep_words(&work, &verdict, &context)?;
+        let job = self.deep_job(key.clone(), words, &context);
         let subject = vec![(key.clone(), fingerprint.clone())];
         match self.start(job, subject, self.config.analyze.max_cost, own).await? {
             Started::Ended(session, end) => {
@@ -72,7 +83,7 @@ impl Run {
                 let next = gate_after(&result);
                 self.journal.apply_deep(session, self.id, key, fingerprint, result.clone()).await?;
                 if let DeepResult::Finished(finding) = &result {
-                    self.publish(&work, finding).await?;
+                    self.publish(&work.item.item.key, work.item.item.rev, finding).await?;
                 }
                 Ok(next)
             }
@@ -84,31 +95,13 @@ impl Run {
         }
     }
 
-    /// A code base that cannot be read is told and does not stop the analysis: the agent then
-    /// works from the item alone.
-    async fn context_of(&self, work: &Work) -> CodeContext {
-        let built = match work.verdict.clone() {
-            Some(verdict) => self.edges.code.context(work.item.clone(), verdict).await,
-            None => Err(CodeError("there is no verdict".into())),
-        };
-        match built {
-            Ok(context) => {
-                let (item, files, tokens) =
-                    (work.item.item.key.clone(), context.files, context.tokens);
-                self.emit(Event::ContextBuilt { item, files, tokens });
-                context
-            }
-            Err(error) => {
-                tracing::error!(item = %work.item.item.key, %error, "no code-base context");
-                let root = self.config.repository.path.clone();
-                let (overview, context) = (String::new(), String::new());
-                CodeContext { root, overview, context, files: 0, tokens: 0 }
-            }
-        }
-    }
-
-    fn deep_job(&self, work: &Work, context: &CodeContext) -> Result<Option<Job>, RunError> {
-        let Some(verdict) = &work.verdict else { return Ok(None) };
+    /// All that the agent is told about an item.
+    pub(super) fn deep_words(
+        &self,
+        work: &Work,
+        verdict: &Verdict,
+        context: &CodeContext,
+    ) -> Result<Rendered, RunError> {
         let request = Request {
             item: &work.item,
             verdict,
@@ -116,16 +109,19 @@ impl Run {
             context: &context.context,
         };
         let fence = Fence::new(uuid::Uuid::now_v7());
-        let words = analyze::render(&self.prompts, request, &self.config.analyze, &fence)?;
-        Ok(Some(Job {
+        Ok(analyze::render(&self.prompts, request, &self.config.analyze, &fence)?)
+    }
+
+    fn deep_job(&self, item: ItemKey, words: Rendered, context: &CodeContext) -> Job {
+        Job {
             session: Self::new_session(),
             run: self.id,
             stage: Stage::Deep,
-            item: Some(work.item.item.key.clone()),
+            item: Some(item),
             attempt: 1,
             words,
             repository: Some(context.root.clone()),
-        }))
+        }
     }
 
     /// An agent may repeat what it should not have seen; nobody else gets to see it.
@@ -209,7 +205,6 @@ pub(super) fn not_its_fault(outcome: &Outcome) -> Reason {
     match outcome {
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
         outcome if outcome.is_configuration() => Reason::AgentConfig,
-        Outcome::Cancelled { why: FailureKind::RunDeadline } => Reason::RunDeadline,
         Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,
         Outcome::Cancelled { why: FailureKind::Operator } => Reason::StoppedByOperator,
         _ => Reason::Shutdown,

@@ -104,10 +104,24 @@ pub struct CodeContext {
     pub tokens: u64,
 }
 
-/// The code base cannot be used.
+/// The code base cannot be used as it should be.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct CodeError(pub String);
+pub enum CodeError {
+    /// It is not there, or is no folder: nobody can work on it.
+    #[error(
+        "the code base {} is not there or is no folder: bring it back, or correct [repository] path \
+         and routes", .0.display()
+    )]
+    Missing(PathBuf),
+    /// It is there, but no picture of it could be made.
+    #[error("the code base {} cannot be read: {why}", .root.display())]
+    Unreadable {
+        /// Where it is.
+        root: PathBuf,
+        /// What stands in the way.
+        why: String,
+    },
+}
 
 /// The code bases of a team.
 pub trait CodeBase: Send + Sync {

@@ -1,11 +1,16 @@
 //! The first run on a state: an old backlog is not analysed before somebody said so.
 
+use jiff::SignedDuration;
+
 use super::{Run, RunError};
 use crate::config::FirstRun;
 use crate::event::Trigger;
 use crate::fetch::FetchRequest;
 use crate::model::Usd;
 use crate::store::FirstRunFact;
+
+/// How long the answer to the question holds: the backlog is not read anew at every tick.
+const COUNTED_FOR: SignedDuration = SignedDuration::from_hours(6);
 
 /// What a run has to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +48,8 @@ pub struct Backlog {
 }
 
 impl Run {
-    /// A person who starts a run by hand wants it to work; the schedule needs to be told once.
+    /// A baseline is one whoever starts the run. Where nobody said what to do, a person who starts a
+    /// run by hand wants it to work; the schedule needs to be told once.
     pub(super) async fn first_run_policy(&self) -> Result<FirstRunStep, RunError> {
         match (self.journal.store().first_run().await?, self.config.schedule.first_run) {
             (Some(FirstRunFact::Over), _) => Ok(FirstRunStep::None),
@@ -56,17 +62,29 @@ impl Run {
         }
     }
 
-    /// Counts and prices the backlog; stores nothing and starts nothing.
+    /// Counts and prices the backlog; stores no more than the count and starts nothing.
     async fn ask_first(&self) -> Result<FirstRunStep, RunError> {
+        let now = self.journal.clock().now();
+        if let Some((items, at)) = self.journal.store().counted_backlog().await?
+            && at <= now
+            && now.duration_since(at) < COUNTED_FOR
+        {
+            return Err(RunError::FirstRun(self.price(items)));
+        }
         let request = FetchRequest { changed_since: None, also: Vec::new() };
-        let mut pages = self.edges.source.open(request).await?;
-        let mut items = 0;
+        let Some(opened) = self.unless_stopped(self.edges.source.open(request)).await else {
+            self.cut_short()?;
+            return Ok(FirstRunStep::Process);
+        };
+        let (mut pages, mut items) = (opened?, 0);
         while let Some(page) = self.next_page(&mut *pages).await? {
             items += page.items.iter().filter(|item| !self.is_terminal(&item.state)).count() as u64;
         }
+        self.cut_short()?;
         if items == 0 || self.stopping().is_some() {
             return Ok(FirstRunStep::Process);
         }
+        self.journal.note_backlog(items, now).await?;
         Err(RunError::FirstRun(self.price(items)))
     }
 

@@ -50,6 +50,10 @@ impl Run {
             if let Err(reason) = self.wait_for_gates(job.item.as_ref(), until).await? {
                 return Ok(Started::Refused(reason));
             }
+            if let Some(detail) = self.lacks_time(job.stage) {
+                self.refuse(job.item.clone(), Reason::RunDeadline, detail);
+                return Ok(Started::Refused(Reason::RunDeadline));
+            }
             let claim = self.claim_for(&job, subject.clone(), worst_case);
             match self.journal.claim(claim.clone()).await? {
                 Ok(attempt) => job.attempt = attempt,

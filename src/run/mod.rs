@@ -6,6 +6,7 @@
 
 mod advice;
 mod analyze;
+mod code;
 mod deadline;
 mod edges;
 mod first;
@@ -26,7 +27,7 @@ use crate::event::{Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
 use crate::fetch::{FailureClass, FetchError};
 use crate::model::{CleanItem, RunId, Verdict};
 use crate::prompt::{PromptError, Prompts};
-use crate::session::{StopHandle, StopReason};
+use crate::session::StopHandle;
 use crate::store::{Journal, StoreError};
 
 pub use edges::{
@@ -50,6 +51,9 @@ pub enum RunError {
     /// The agent cannot be used as it is configured.
     #[error("{0}. Nothing counts against the items: they stay in line")]
     AgentConfig(String),
+    /// A code base is not there.
+    #[error("{0}. Its items stay in line, and nothing counts against them")]
+    NoCodeBase(String),
     /// The first scheduled run must be told what to do with an old backlog.
     #[error(
         "this is the first scheduled run on this state, and nobody said what to do with the {} items \
@@ -109,6 +113,10 @@ pub struct Run {
     pub stop: StopHandle,
     /// Asked to stop by this run's own deadline.
     deadline: StopHandle,
+    /// When that will be; not known before the run is performed.
+    ends_at: Arc<OnceLock<tokio::time::Instant>>,
+    /// Which code base was found missing.
+    code_fault: Arc<OnceLock<String>>,
     /// What is wrong with the agent's configuration, as a session of this run has shown.
     agent_fault: Arc<OnceLock<String>>,
 }
@@ -124,8 +132,19 @@ impl Run {
         edges: Edges,
         stop: StopHandle,
     ) -> Self {
-        let (deadline, agent_fault) = (StopHandle::new(), Arc::default());
-        Self { id, trigger, config, prompts, journal, edges, stop, deadline, agent_fault }
+        Self {
+            id,
+            trigger,
+            config,
+            prompts,
+            journal,
+            edges,
+            stop,
+            deadline: StopHandle::new(),
+            ends_at: Arc::default(),
+            agent_fault: Arc::default(),
+            code_fault: Arc::default(),
+        }
     }
 
     /// The whole way. The caller holds the run lock.
@@ -155,12 +174,8 @@ impl Run {
         let deep = self.triage(work).await?;
         self.agent_is_usable()?;
         self.analyze(deep).await?;
-        self.agent_is_usable()
-    }
-
-    /// Asked to stop, by whomever?
-    fn stopping(&self) -> Option<StopReason> {
-        self.stop.state().reason.or(self.deadline.state().reason)
+        self.agent_is_usable()?;
+        self.code_was_there()
     }
 
     fn emit(&self, event: Event) {
@@ -172,7 +187,9 @@ impl Run {
         match error {
             Some(RunError::Store(_)) => RunOutcome::StoreFailed,
             Some(RunError::Fetch(error)) => fetch_outcome(error.class),
-            Some(RunError::Prompt(_) | RunError::AgentConfig(_)) => RunOutcome::ConfigRefused,
+            Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
+                RunOutcome::ConfigRefused
+            }
             Some(RunError::FirstRun(_)) => RunOutcome::NotNow,
             None if self.stop.state().reason.is_some() => RunOutcome::Interrupted,
             None if view.triage_failed => RunOutcome::TriageFailed,

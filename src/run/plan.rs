@@ -9,10 +9,10 @@ use crate::clean;
 use crate::dedupe::{
     self, Decided, FingerprintInputs, Known, Line, Place, Seen, Standing, fingerprint,
 };
-use crate::event::{Decision, Event, Reason};
+use crate::event::{Decision, Event, Reason, Shares};
 use crate::fetch::{FetchError, FetchRequest, Page};
 use crate::model::{CleanItem, ItemKey, WorkItem};
-use crate::store::{FirstRunFact, KnownItem, PageRecord, Phase, Planned, Write, fault};
+use crate::store::{FirstRunFact, KnownItem, PageRecord, Phase, Planned, StoreError, Write, fault};
 
 impl Run {
     /// Reads what changed and what was left, decides on each item, stores the decisions and
@@ -43,19 +43,28 @@ impl Run {
 
     async fn read_pages(&self, first_run: FirstRunStep) -> Result<Vec<Work>, RunError> {
         let now = self.journal.clock().now();
-        let mut pages = self.edges.source.open(self.request(now).await?).await?;
+        let request = self.request(now).await?;
+        let Some(opened) = self.unless_stopped(self.edges.source.open(request)).await else {
+            self.cut_short()?;
+            return Ok(Vec::new());
+        };
+        let mut pages = opened?;
         let limit = usize::try_from(self.config.limits.max_items_per_run).unwrap_or(usize::MAX);
         let (line, totals) = (Line::new(limit), Totals::default());
-        let mut reading = Reading { line, totals, now, first_run };
+        let shares = Shares::default();
+        let mut reading = Reading { line, totals, shares, now, first_run };
         while let Some(page) = self.next_page(&mut *pages).await? {
             self.take_page(&mut reading, page).await?;
             fault::point();
             self.emit(Event::FetchProgressed { items: reading.totals.items });
+            self.emit(Event::ItemsShared { shares: reading.shares });
         }
         pages.settle().await?;
-        let (mut totals, requests) = (reading.totals, pages.requests());
+        self.cut_short()?;
+        let (mut totals, mut shares, requests) = (reading.totals, reading.shares, pages.requests());
         let (work, left) = reading.line.serve();
         totals.deferred += left.len() as u64;
+        left.iter().for_each(|work| crowd_out(&mut shares, work.why));
         let left = left.into_iter().map(|work| work.item.item.key).collect();
         self.journal.defer(left, Reason::MaxItemsPerRun).await?;
         if first_run == FirstRunStep::Baseline && self.stopping().is_none() {
@@ -63,6 +72,7 @@ impl Run {
         }
         let (items, vanished) = (totals.items, totals.vanished);
         self.emit(Event::FetchCompleted { items, vanished, requests });
+        self.emit(Event::ItemsShared { shares });
         self.emit(Event::PlanMade {
             work: work.len() as u64,
             deferred: totals.deferred,
@@ -76,14 +86,11 @@ impl Run {
         &self,
         pages: &mut dyn crate::fetch::Pages,
     ) -> Result<Option<Page>, FetchError> {
-        if self.stopping().is_some() {
-            return Ok(None);
-        }
-        pages.next().await
+        self.unless_stopped(pages.next()).await.unwrap_or(Ok(None))
     }
 
     async fn take_page(&self, reading: &mut Reading, page: Page) -> Result<(), RunError> {
-        let items = self.clean_all(page.items).await;
+        let items = self.clean_all(page.items).await?;
         let seen = items.iter().map(|(item, text)| (item.item.key.clone(), text.clone())).collect();
         let known = self.journal.store().known(seen).await?;
         let mut record = PageRecord {
@@ -109,7 +116,7 @@ impl Run {
     }
 
     /// Cleaning is real work, so it does not run on the event loop.
-    pub(super) async fn clean_all(&self, items: Vec<WorkItem>) -> Vec<(CleanItem, String)> {
+    async fn clean_all(&self, items: Vec<WorkItem>) -> Result<Vec<(CleanItem, String)>, RunError> {
         let run = self.clone();
         let cleaned = tokio::task::spawn_blocking(move || {
             let (full, tight) =
@@ -123,14 +130,15 @@ impl Run {
             items.into_iter().map(clean).collect::<Vec<_>>()
         })
         .await
-        .unwrap_or_default();
+        // A page that cannot be cleaned is not passed over: the cursor stays before it.
+        .map_err(|panic| StoreError::Worker(panic.to_string()))?;
         self.emit(Event::ItemsCleaned {
             items: cleaned.len() as u64,
             raw_bytes: cleaned.iter().map(|(item, _)| item.stats.raw_bytes as u64).sum(),
             clean_bytes: cleaned.iter().map(|(item, _)| item.stats.clean_bytes as u64).sum(),
             alarms: cleaned.iter().filter(|(item, _)| item.alarms.any()).count() as u64,
         });
-        cleaned
+        Ok(cleaned)
     }
 
     fn fingerprint(&self, item: &CleanItem) -> String {
@@ -157,7 +165,8 @@ impl Run {
 
     /// A workflow state in which items are finished, whatever its case.
     pub(super) fn is_terminal(&self, state: &str) -> bool {
-        self.config.dedupe.terminal_states.iter().any(|known| known.eq_ignore_ascii_case(state))
+        let state = state.to_lowercase();
+        self.config.dedupe.terminal_states.iter().any(|known| known.to_lowercase() == state)
     }
 
     pub(super) fn key(&self, id: crate::model::ItemId) -> ItemKey {
@@ -169,6 +178,7 @@ impl Run {
 struct Reading {
     line: Line<Work>,
     totals: Totals,
+    shares: Shares,
     now: Timestamp,
     first_run: FirstRunStep,
 }
@@ -184,10 +194,14 @@ struct Totals {
 impl Reading {
     /// Gives work its place in the line and everything its line in the page's record.
     fn place(&mut self, mut planned: Planned, work: Work, place: Place, record: &mut PageRecord) {
+        let is_baseline = self.first_run == FirstRunStep::Baseline;
         match planned.decision {
-            Decision::New | Decision::Changed if self.first_run != FirstRunStep::Baseline => {
+            Decision::New | Decision::Changed if is_baseline => self.shares.baseline += 1,
+            Decision::New | Decision::Changed => {
+                *share_of_work(&mut self.shares, work.why) += 1;
                 if let Some(out) = self.line.join(place, work) {
                     self.totals.deferred += 1;
+                    crowd_out(&mut self.shares, out.why);
                     if out.item.item.key == planned.key {
                         planned.decision = Decision::Deferred;
                         planned.reason = Reason::MaxItemsPerRun;
@@ -197,11 +211,29 @@ impl Reading {
                     }
                 }
             }
-            Decision::Unchanged => self.totals.unchanged += 1,
-            _ => {}
+            Decision::Unchanged => {
+                self.totals.unchanged += 1;
+                self.shares.unchanged += 1;
+            }
+            _ => self.shares.resting += 1,
         }
         record.planned.push(planned);
     }
+}
+
+/// Where work is counted, by the reason it is work.
+const fn share_of_work(shares: &mut Shares, why: Reason) -> &mut u64 {
+    match why {
+        Reason::FirstSeen => &mut shares.new,
+        Reason::CarriedOver | Reason::RetryDue | Reason::RetryRequested => &mut shares.carried_over,
+        _ => &mut shares.changed,
+    }
+}
+
+/// Work that has no place in this run is counted as that, and no longer as what it is.
+const fn crowd_out(shares: &mut Shares, why: Reason) {
+    *share_of_work(shares, why) -= 1;
+    shares.crowded_out += 1;
 }
 
 fn planned(

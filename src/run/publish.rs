@@ -5,46 +5,58 @@
 
 use super::{Publishing, Run, RunError, Work};
 use crate::event::Event;
-use crate::fetch::FailureClass;
-use crate::model::Finding;
+use crate::fetch::{FailureClass, FetchError};
+use crate::model::{Finding, ItemId, ItemKey};
 
 impl Run {
     /// Writes the finding to its item. An item that moved on meanwhile is looked at again, once: if
     /// it is still there and open, the finding is left on its new revision.
-    pub(super) async fn publish(&self, work: &Work, finding: &Finding) -> Result<(), RunError> {
-        let Some(publisher) = &self.edges.publisher else { return Ok(()) };
-        let item = &work.item.item;
-        let comment = crate::analyze::markdown(finding);
-        let mut rev = item.rev;
-        for last in [false, true] {
-            let write = Publishing { id: item.id, rev, comment: comment.clone() };
-            let error = match publisher.publish(write).await {
-                Ok(rev) => {
-                    return Ok(self.journal.record_publication(item.key.clone(), rev).await?);
-                }
-                Err(error) => error,
-            };
-            match self.new_revision(work, error.class).await {
-                Some(newer) if !last => rev = newer,
-                _ => {
-                    let (class, message) = (error.class.as_str().into(), error.message);
-                    self.emit(Event::PublishFailed { item: item.key.clone(), class, message });
-                    return Ok(());
-                }
+    pub(super) async fn publish(
+        &self,
+        key: &ItemKey,
+        seen: i64,
+        finding: &Finding,
+    ) -> Result<(), RunError> {
+        if self.edges.publisher.is_none() {
+            return Ok(());
+        }
+        let item = key.clone();
+        let stopped =
+            || FetchError::new(FailureClass::Transient, "heartbeat was stopped meanwhile");
+        let written = self.with_grace(self.write(key, seen, finding)).await;
+        match written.unwrap_or_else(|| Err(stopped())) {
+            Ok(rev) => Ok(self.journal.record_publication(item, rev).await?),
+            Err(error) => {
+                let (class, message) = (error.class.as_str().into(), error.message);
+                self.emit(Event::PublishFailed { item, class, message });
+                Ok(())
             }
         }
-        Ok(())
+    }
+
+    async fn write(&self, key: &ItemKey, seen: i64, finding: &Finding) -> Result<i64, FetchError> {
+        let nobody = || FetchError::new(FailureClass::Gone, "there is no item to write to");
+        let (publisher, id) =
+            self.edges.publisher.as_ref().zip(key.item_id()).ok_or_else(nobody)?;
+        let comment = crate::analyze::markdown(finding);
+        let on = |rev| Publishing { id, rev, comment: comment.clone() };
+        match publisher.publish(on(seen)).await {
+            Err(error) => match self.new_revision(id, error.class).await {
+                Some(newer) => publisher.publish(on(newer)).await,
+                None => Err(error),
+            },
+            written => written,
+        }
     }
 
     /// After a conflict: where the item is now, unless it left our sight.
-    async fn new_revision(&self, work: &Work, class: FailureClass) -> Option<i64> {
+    async fn new_revision(&self, id: ItemId, class: FailureClass) -> Option<i64> {
         if class != FailureClass::Conflict {
             return None;
         }
-        let seen = self.edges.source.current(vec![work.item.item.id]).await.ok()??;
-        let terminal = &self.config.dedupe.terminal_states;
+        let seen = self.edges.source.current(vec![id]).await.ok()??;
         seen.into_iter()
-            .find(|glance| glance.id == work.item.item.id && !terminal.contains(&glance.state))
+            .find(|glance| glance.id == id && !self.is_terminal(&glance.state))
             .map(|glance| glance.rev)
     }
 

@@ -33,10 +33,10 @@ impl Run {
     /// Looks at these items; a source that does not answer now is no reason to stop.
     pub(super) async fn look_at(&self, items: Vec<(ItemId, i64)>) -> HashMap<ItemId, Since> {
         let ids = items.iter().map(|(id, _)| *id).collect();
-        let current = match self.edges.source.current(ids).await {
-            Ok(Some(current)) => current,
-            Ok(None) => return HashMap::new(),
-            Err(error) => {
+        let current = match self.unless_stopped(self.edges.source.current(ids)).await {
+            Some(Ok(Some(current))) => current,
+            Some(Ok(None)) | None => return HashMap::new(),
+            Some(Err(error)) => {
                 tracing::debug!(%error, "items could not be looked at");
                 return HashMap::new();
             }

@@ -4,7 +4,7 @@
 use super::{Run, RunError};
 use crate::model::{ItemKey, Stage};
 use crate::session::{LedgerError, SessionEnd};
-use crate::store::{StoreError, TriageResult, UnappliedSession};
+use crate::store::{DeepResult, StoreError, TriageResult, UnappliedSession};
 use crate::triage;
 
 impl Run {
@@ -48,9 +48,19 @@ impl Run {
             usage: left.usage,
             ..SessionEnd::without_words(left.outcome)
         };
-        let root = Some(self.config.repository.path.as_path()).filter(|path| path.is_dir());
-        let result = self.deep_result(left.session, end, left.attempt, root);
+        let root = self.root_read_for(key.clone()).await?;
+        let result = self.deep_result(left.session, end, left.attempt, root.as_deref());
         let result = self.without_secrets(left.session, result).await;
-        Ok(self.journal.apply_deep(left.session, self.id, key, fingerprint, result).await?)
+        let found = match &result {
+            DeepResult::Finished(finding) => Some(finding.clone()),
+            _ => None,
+        };
+        self.journal.apply_deep(left.session, self.id, key.clone(), fingerprint, result).await?;
+        // The revision it was made from: nothing was read since.
+        let seen = self.journal.store().item(key.clone()).await?.map(|row| row.revision);
+        match (found, seen) {
+            (Some(finding), Some(seen)) => self.publish(&key, seen, &finding).await,
+            _ => Ok(()),
+        }
     }
 }

@@ -4,19 +4,23 @@
 //! prompts are shown for the items first in line as if triage sent them on: that is the most a
 //! run can do.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::{Run, RunError, Work};
-use crate::analyze::{self, Request};
 use crate::event::{Decision, Event, Reason};
-use crate::model::{Alarms, ItemKey, Stage, TextStats, Usd};
+use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
 use crate::prompt::{Fence, Rendered};
 use crate::triage::{self, Asking};
+
+/// Events read from the log in one go.
+const EVENTS_AT_ONCE: u32 = 1000;
 
 /// What a run would do.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rehearsal {
-    /// Every decision that is not "unchanged".
+    /// Every decision that is not "unchanged", one per item.
     pub decisions: Vec<RehearsedDecision>,
     /// Items with nothing to do.
     pub unchanged: u64,
@@ -31,6 +35,9 @@ pub struct Rehearsal {
     /// What the tracker says to a comment on the first item, if findings are written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_back: Option<String>,
+    /// What would keep deep sessions from starting, such as a code base that is not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<String>,
 }
 
 /// One decision.
@@ -72,31 +79,62 @@ pub struct RehearsedPrompt {
 impl Run {
     /// Plans and renders, and stops there. The journal must be one on a copy of the state.
     pub async fn rehearse(&self) -> Result<Rehearsal, RunError> {
-        let mut events = self.journal.follow();
+        let before = self.journal.store().last_event().await?;
         let work = self.plan().await?;
         self.journal.flush().await?;
-        let mut decisions = Vec::new();
-        while let Ok(recorded) = events.try_recv() {
-            if let Event::ItemDecided { item, title, decision, reason, .. } = recorded.event {
-                let seen = work.iter().find(|work| work.item.item.key == item).map(|w| &w.item);
-                let alarms = seen.map(|item| item.alarms).filter(|alarms| alarms.any());
-                let text = seen.map(|item| item.stats);
-                decisions.push(RehearsedDecision { item, title, decision, reason, text, alarms });
-            }
-        }
         let mut prompts = self.triage_prompts(&work)?;
-        prompts.extend(self.deep_prompts(&work).await?);
+        // Each of them may be followed by one more, for the items without a usable verdict.
+        let (again, price) = (prompts.len(), self.config.triage.max_cost);
+        let (deep, trouble) = self.deep_prompts(&work).await?;
+        prompts.extend(deep);
         let wanted: Usd = prompts.iter().map(|prompt| prompt.worst_case).sum();
         let budget_per_run = self.config.budget.per_run;
         Ok(Rehearsal {
-            decisions,
+            decisions: self.decisions_after(before, &work).await?,
             unchanged: self.journal.view().figures().unchanged,
-            sessions_at_most: prompts.len(),
+            sessions_at_most: prompts.len() + again,
             prompts,
-            worst_case: wanted.min(budget_per_run),
+            worst_case: (wanted + price.times(again)).min(budget_per_run),
             budget_per_run,
             write_back: self.validate_publishing(&work).await,
+            trouble,
         })
+    }
+
+    /// Every decision of the log after `before`, one per item: the last word counts.
+    async fn decisions_after(
+        &self,
+        mut before: i64,
+        work: &[Work],
+    ) -> Result<Vec<RehearsedDecision>, RunError> {
+        let seen: HashMap<&ItemKey, &CleanItem> =
+            work.iter().map(|work| (&work.item.item.key, &work.item)).collect();
+        let (mut decisions, mut places) = (Vec::<RehearsedDecision>::new(), HashMap::new());
+        loop {
+            let told = self.journal.store().events_after(before, EVENTS_AT_ONCE).await?;
+            let Some(last) = told.last() else { return Ok(decisions) };
+            before = last.seq;
+            for recorded in told {
+                match recorded.event {
+                    Event::ItemDecided { item, title, decision, reason, .. } => {
+                        let seen = seen.get(&item);
+                        let alarms = seen.map(|item| item.alarms).filter(|alarms| alarms.any());
+                        let text = seen.map(|item| item.stats);
+                        places.insert(item.clone(), decisions.len());
+                        let decided =
+                            RehearsedDecision { item, title, decision, reason, text, alarms };
+                        decisions.push(decided);
+                    }
+                    Event::ItemDeferred { item, reason } => {
+                        let place = places.get(&item).and_then(|place| decisions.get_mut(*place));
+                        if let Some(decided) = place {
+                            (decided.decision, decided.reason) = (Decision::Deferred, reason);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
     }
 
     fn triage_prompts(&self, work: &[Work]) -> Result<Vec<RehearsedPrompt>, RunError> {
@@ -111,28 +149,31 @@ impl Run {
         Ok(prompts)
     }
 
-    async fn deep_prompts(&self, work: &[Work]) -> Result<Vec<RehearsedPrompt>, RunError> {
+    /// With what would keep deep sessions from starting.
+    async fn deep_prompts(
+        &self,
+        work: &[Work],
+    ) -> Result<(Vec<RehearsedPrompt>, Vec<String>), RunError> {
         let most = usize::try_from(self.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
-        let mut prompts = Vec::new();
+        let (mut prompts, mut trouble) = (Vec::new(), Vec::new());
         for work in work.iter().filter(|w| may_go_deep(w)).take(most) {
             let verdict =
                 work.verdict.clone().unwrap_or_else(|| triage::fallback(&work.item).verdict);
-            let Ok(context) = self.edges.code.context(work.item.clone(), verdict.clone()).await
-            else {
-                continue;
+            let context = match self.context_of(work, verdict.clone()).await {
+                Ok(context) => context,
+                Err(missing) => {
+                    let told = missing.to_string();
+                    if !trouble.contains(&told) {
+                        trouble.push(told);
+                    }
+                    continue;
+                }
             };
-            let request = Request {
-                item: &work.item,
-                verdict: &verdict,
-                overview: &context.overview,
-                context: &context.context,
-            };
-            let fence = Fence::new(uuid::Uuid::now_v7());
-            let words = analyze::render(&self.prompts, request, &self.config.analyze, &fence)?;
+            let words = self.deep_words(work, &verdict, &context)?;
             let item = Some(work.item.item.key.clone());
             prompts.push(prompt(Stage::Deep, item, words, self.config.analyze.max_cost));
         }
-        Ok(prompts)
+        Ok((prompts, trouble))
     }
 }
 

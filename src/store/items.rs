@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::pages::FirstRunFact;
-use super::rows::{Ms, from_optional_json, from_word, to_word};
+use super::rows::{Ms, from_optional_json, from_word, to_json, to_word};
 use super::{Journal, Sql, Store, StoreError};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Verdict};
@@ -159,9 +159,35 @@ impl Store {
         })
         .await
     }
+
+    /// How many items the backlog had when it was last counted, and when that was.
+    pub async fn counted_backlog(&self) -> Result<Option<(u64, Timestamp)>, StoreError> {
+        self.read(|connection| {
+            let value: Option<String> = connection
+                .query_row("SELECT value FROM facts WHERE name = 'backlog'", [], |row| row.get(0))
+                .optional()?;
+            Ok(value.and_then(|value| serde_json::from_str(&value).ok()))
+        })
+        .await
+    }
 }
 
 impl Journal {
+    /// The backlog was counted, before anybody said what to do with it.
+    pub async fn note_backlog(&self, items: u64, at: Timestamp) -> Result<(), StoreError> {
+        self.commit(move |transaction, _| {
+            let value = to_json(&(items, at))?;
+            transaction
+                .execute(
+                    "INSERT INTO facts (name, value) VALUES ('backlog', ?1)
+                     ON CONFLICT (name) DO UPDATE SET value = ?1",
+                    [value],
+                )
+                .map(drop)
+        })
+        .await
+    }
+
     /// Items did not get their turn: they go to the head of the next run's line.
     pub async fn defer(&self, keys: Vec<ItemKey>, reason: Reason) -> Result<(), StoreError> {
         if keys.is_empty() {

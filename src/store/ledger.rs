@@ -6,7 +6,7 @@ use rusqlite::{Row, Transaction, params};
 
 use super::rows::{Ms, from_word, to_json};
 use super::{Journal, Sql, StoreError, budget};
-use crate::model::{BoxFuture, FailureKind, Outcome, SessionId, Usage};
+use crate::model::{BoxFuture, Outcome, SessionId, Usage};
 use crate::session::{Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd};
 
 impl Ledger for Journal {
@@ -156,24 +156,16 @@ const fn unbits(value: i64) -> u64 {
     value.cast_unsigned()
 }
 
-/// A session that never reached the provider cost nothing; one that did and never told its cost
-/// counts with its worst case, so that the account is never below the truth.
+/// Where the cost is not known it is the worst case, so that the account is never below the truth.
 fn settle(
     transaction: &Transaction<'_>,
     session: SessionId,
     outcome: &Outcome,
     usage: &Usage,
 ) -> Sql<()> {
-    let told = outcome.is_success() || usage.cost > crate::model::Usd::ZERO;
-    let never_asked = matches!(
-        outcome,
-        Outcome::SpawnFailed { .. }
-            | Outcome::BadOutput { why: FailureKind::NoJson | FailureKind::NotSent }
-            | Outcome::ProviderLimit { .. }
-    ) || outcome.is_configuration();
-    if told || never_asked {
-        budget::settle(transaction, session, usage.cost)
-    } else {
+    if outcome.counts_at_worst(usage) {
         budget::settle_at_worst(transaction, session)
+    } else {
+        budget::settle(transaction, session, usage.cost)
     }
 }

@@ -1,0 +1,210 @@
+//! Scripted sessions with real rows: they play what they are told to and end in every way.
+
+use heartbeat::event::{Event, Sink};
+use heartbeat::model::{
+    BoxFuture, Confidence, Effort, FailureKind, Finding, ItemId, ItemKey, Outcome, Risk, Stage,
+    Usage, Usd, Verdict,
+};
+use heartbeat::run::{Job, Sessions};
+use heartbeat::session::{Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd, StopSignal};
+use heartbeat::store::Journal;
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::{Play, World, is_deep, marks};
+
+pub struct ScriptedSessions {
+    pub world: World,
+    pub journal: Journal,
+}
+
+impl ScriptedSessions {
+    fn die(&self) {
+        if let Some(crash) = &self.world.outside.lock().unwrap().crash {
+            crash.send_replace(true);
+        }
+    }
+
+    fn row(&self, job: &Job) -> LedgerRow {
+        let now = self.world.clock.now();
+        LedgerRow {
+            session: job.session,
+            run: job.run,
+            stage: job.stage,
+            item: job.item.clone(),
+            attempt: job.attempt,
+            keeper: ProcessIdentity {
+                pid: 1,
+                start_time: 1,
+                pidfd_inode: None,
+                boot_id: "another".into(),
+            },
+            tier: "scripted".into(),
+            cgroup: None,
+            scratch: "/nowhere".into(),
+            started_at: now,
+            deadline_at: now + SignedDuration::from_mins(10),
+        }
+    }
+
+    fn named_file(&self, job: &Job) -> Option<String> {
+        let outside = self.world.outside.lock().unwrap();
+        outside.names_file.clone().filter(|_| job.stage == Stage::Deep)
+    }
+
+    fn tell_start(&self, job: &Job) {
+        let config = &self.world.config;
+        self.journal.emit(Event::SessionRegistered {
+            session: job.session,
+            stage: job.stage,
+            item: job.item.clone(),
+            attempt: job.attempt,
+            keeper_pid: 1,
+            tier: "scripted".into(),
+            limit_ms: 0,
+            worst_case: match job.stage {
+                Stage::Triage => config.triage.max_cost,
+                Stage::Deep => config.analyze.max_cost,
+            },
+        });
+    }
+
+    /// Notes the start of a session with a row; it is orphaned until it is told otherwise.
+    fn note(&self, job: &Job, live: u32) -> usize {
+        let mut outside = self.world.outside.lock().unwrap();
+        outside.most_live = outside.most_live.max(live);
+        let (id, version) = match job.stage {
+            Stage::Triage => (0, 0),
+            Stage::Deep => marks(&job.words.user)[0],
+        };
+        outside.started.push((job.stage, id, version, Outcome::Orphaned));
+        outside.started.len() - 1
+    }
+
+    async fn perform_job(&self, job: Job, mut stop: StopSignal) -> Result<SessionEnd, LedgerError> {
+        let (play, closes) = {
+            let mut outside = self.world.outside.lock().unwrap();
+            let play = outside.plays.pop_front().unwrap_or(Play::Good);
+            let item = job.item.as_ref().and_then(ItemKey::item_id);
+            let cursed = item.is_some_and(|id| outside.cursed == Some(id.0));
+            let deep = job.stage == Stage::Deep;
+            let closes = if deep { outside.closes_meanwhile.take() } else { None };
+            (if cursed { Play::Fails } else { play }, closes)
+        };
+        if play == Play::DiesBeforeRow {
+            self.die();
+            return std::future::pending().await;
+        }
+        let max = self.world.config.limits.max_live_sessions;
+        self.journal.register(self.row(&job), max).await?;
+        self.tell_start(&job);
+        let live = u32::try_from(self.journal.open_rows().await?.len()).unwrap();
+        let noted = self.note(&job, live);
+        if let Some(id) = closes {
+            self.world.edit(id, |item| item.open = false);
+        }
+        tokio::task::yield_now().await;
+        if play == Play::DiesWithRow {
+            self.die();
+            return std::future::pending().await;
+        }
+        let mut end = end_of(&job, play);
+        if let Play::Takes(seconds) = play {
+            tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+        }
+        if let (Some(output), Some(path)) = (&mut end.output, self.named_file(&job)) {
+            output["files"] = json!([{"path": path, "reason": "It is there."}]);
+        }
+        if play == Play::Hangs {
+            let known = stop.state();
+            let asked = stop.changed(known).await.reason.unwrap();
+            end = SessionEnd::without_words(Outcome::Cancelled { why: asked.kind() });
+        }
+        self.world.outside.lock().unwrap().started[noted].3 = end.outcome.clone();
+        self.journal.close(job.session, end.clone()).await?;
+        self.journal.emit(Event::SessionEnded {
+            session: job.session,
+            stage: job.stage,
+            item: job.item.clone(),
+            outcome: end.outcome.clone(),
+            usage: end.usage,
+            duration_ms: 0,
+            swept: 0,
+            survivors: 0,
+        });
+        if play == Play::DiesAfterRow {
+            self.die();
+            return std::future::pending().await;
+        }
+        Ok(end)
+    }
+}
+
+fn end_of(job: &Job, play: Play) -> SessionEnd {
+    let spent = if play == Play::Silent { 0.0 } else { 0.01 };
+    let cost = Usage { cost: Usd::from_dollars(spent), ..Usage::default() };
+    let outcome = match play {
+        Play::Fails => Outcome::AgentError { why: FailureKind::ApiError },
+        Play::Limited => Outcome::ProviderLimit { why: FailureKind::UsageLimit },
+        Play::Silent => Outcome::TimedOut,
+        _ => Outcome::Completed,
+    };
+    let output = match (play, job.stage) {
+        (Play::BadOutput, _) => Some(json!({"nonsense": true})),
+        (_, Stage::Triage) => Some(json!({"verdicts": verdicts(&job.words.user)})),
+        (_, Stage::Deep) => Some(serde_json::to_value(finding()).unwrap()),
+    };
+    let output = output.filter(|_| outcome.is_success());
+    SessionEnd { output, usage: cost, ..SessionEnd::without_words(outcome) }
+}
+
+fn verdicts(prompt: &str) -> Vec<Verdict> {
+    let verdict = |(id, version)| Verdict {
+        id: ItemId(id),
+        complexity: heartbeat::model::Complexity::Simple,
+        needs_deep_analysis: is_deep(version),
+        modules: Vec::new(),
+        reason: "It says so in its text.".into(),
+        related: Vec::new(),
+    };
+    marks(prompt).into_iter().map(verdict).collect()
+}
+
+fn finding() -> Finding {
+    Finding {
+        summary: "The cause is known.".into(),
+        likely_causes: vec!["A cause.".into()],
+        files: Vec::new(),
+        suggested_change: "Change it.".into(),
+        risk: Risk::Low,
+        effort: Effort::Small,
+        confidence: Confidence::High,
+        open_questions: Vec::new(),
+    }
+}
+
+impl Sessions for ScriptedSessions {
+    fn perform(
+        &self,
+        job: Job,
+        stop: StopSignal,
+    ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
+        Box::pin(async move {
+            if let Some(reason) = stop.state().reason {
+                let outcome = Outcome::Cancelled { why: reason.kind() };
+                return Ok(SessionEnd::without_words(outcome));
+            }
+            self.perform_job(job, stop).await
+        })
+    }
+
+    fn resolve_orphans(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            for row in self.journal.open_rows().await? {
+                let end = SessionEnd::without_words(Outcome::Orphaned);
+                self.journal.close(row.session, end).await?;
+            }
+            Ok(())
+        })
+    }
+}

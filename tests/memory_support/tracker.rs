@@ -1,0 +1,133 @@
+//! The scripted tracker: reading, a look in passing, and what is left on items.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use heartbeat::fetch::{Current, FailureClass, FetchError, FetchRequest, Page, Pages, Source};
+use heartbeat::model::{BoxFuture, Format, ItemId, ItemKey, Links, TextField, WorkItem};
+use heartbeat::run::{Publisher, Publishing};
+
+use super::{Outside, Tracked, mark};
+
+pub struct Tracker(pub Arc<Mutex<Outside>>);
+
+fn work_item(id: i64, tracked: &Tracked) -> WorkItem {
+    WorkItem {
+        key: ItemKey::new("ado", ItemId(id)),
+        id: ItemId(id),
+        rev: tracked.rev,
+        item_type: "Bug".into(),
+        title: format!("Item {id}"),
+        state: if tracked.open { "Active" } else { "Closed" }.into(),
+        changed_at: tracked.changed_at,
+        created_at: None,
+        priority: Some(tracked.priority),
+        severity: None,
+        area_path: None,
+        iteration_path: None,
+        assigned_to: None,
+        tags: vec![format!("rev {}", tracked.rev)],
+        parent: None,
+        links: Links::default(),
+        url: format!("https://example.test/{id}"),
+        texts: vec![TextField {
+            name: "System.Description".into(),
+            format: Format::Plain,
+            raw: mark(id, tracked.version),
+        }],
+        comments: Vec::new(),
+    }
+}
+
+impl Source for Tracker {
+    fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
+        let mut outside = self.0.lock().unwrap();
+        outside.opened += 1;
+        let wanted = |id: i64, item: &Tracked| {
+            request.changed_since.is_none_or(|since| item.changed_at >= since)
+                || request.also.contains(&ItemId(id))
+        };
+        let mut items: Vec<WorkItem> = outside
+            .items
+            .iter()
+            .filter(|(id, item)| wanted(**id, item))
+            .map(|(id, item)| work_item(*id, item))
+            .collect();
+        items.sort_by_key(|item| item.changed_at);
+        let gone = |id: &&ItemId| !outside.items.contains_key(&id.0);
+        let vanished: Vec<ItemId> = request.also.iter().filter(gone).copied().collect();
+        let size = if outside.page_size == 0 { 3 } else { outside.page_size };
+        let mut pages: VecDeque<Page> = items
+            .chunks(size)
+            .map(|items| Page {
+                items: items.to_vec(),
+                vanished: Vec::new(),
+                cursor: items.iter().map(|item| item.changed_at).max(),
+            })
+            .collect();
+        pages.push_back(Page { vanished, ..Page::default() });
+        let until_failure = outside.pages_until_failure.take();
+        let scripted = Scripted { pages, until_failure, hangs: outside.tracker_hangs };
+        Box::pin(async move { Ok(Box::new(scripted) as Box<dyn Pages>) })
+    }
+
+    fn current(&self, ids: Vec<ItemId>) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
+        let outside = self.0.lock().unwrap();
+        let current = ids
+            .into_iter()
+            .filter_map(|id| outside.items.get(&id.0).map(|item| (id, item)))
+            .map(|(id, item)| {
+                let item = work_item(id.0, item);
+                Current { id, rev: item.rev, state: item.state }
+            })
+            .collect();
+        Box::pin(async move { Ok(Some(current)) })
+    }
+}
+
+struct Scripted {
+    pages: VecDeque<Page>,
+    until_failure: Option<u32>,
+    hangs: bool,
+}
+
+impl Pages for Scripted {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
+        Box::pin(async move {
+            if self.hangs {
+                return std::future::pending().await;
+            }
+            if self.until_failure == Some(0) {
+                return Err(FetchError::new(FailureClass::Transient, "the tracker went away"));
+            }
+            self.until_failure = self.until_failure.map(|pages| pages - 1);
+            Ok(self.pages.pop_front())
+        })
+    }
+
+    fn requests(&self) -> u64 {
+        1
+    }
+}
+
+/// Takes findings for items as they are now, and none for a revision that is over.
+pub struct Letterbox(pub Arc<Mutex<Outside>>);
+
+impl Publisher for Letterbox {
+    fn publish(&self, publishing: Publishing) -> BoxFuture<'_, Result<i64, FetchError>> {
+        let mut outside = self.0.lock().unwrap();
+        let rev = outside.items.get(&publishing.id.0).map(|item| item.rev);
+        let taken = if rev == Some(publishing.rev) {
+            let left = (publishing.id.0, publishing.rev);
+            outside.published.get_or_insert_default().push(left);
+            Ok(publishing.rev + 1)
+        } else {
+            Err(FetchError::new(FailureClass::Conflict, "the item moved on"))
+        };
+        Box::pin(async move { taken })
+    }
+
+    fn validate(&self, _: Publishing) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
