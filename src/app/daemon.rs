@@ -439,7 +439,8 @@ fn tell_end(ended: Result<Result<Ended, CommandError>, tokio::task::JoinError>) 
     match ended {
         Ok(Ok(ended)) => match ended.error {
             Some(error) => tracing::error!(outcome = ?ended.outcome, %error, "run ended"),
-            None => tracing::info!(outcome = ?ended.outcome, summary = ?ended.summary, "run ended"),
+            // Its end was told with its figures by the lines about runs.
+            None => tracing::debug!(outcome = ?ended.outcome, "run ended"),
         },
         Ok(Err(error)) => tracing::error!(%error, "a run could not be started"),
         Err(panic) => tracing::error!(%panic, "a run ended in a panic"),

@@ -168,6 +168,7 @@ async function drive() {
   done("a finding opens and closes by the keyboard, under an address of its own");
 
   await hostile();
+  await odd();
   await restart(page);
   assert.deepEqual(problems, []);
   done("no error on the page");
@@ -243,6 +244,42 @@ async function hostile() {
   assert.deepEqual({ ...seen, text: 0 }, { owned: undefined, scripts: 1, images: 0, links: [], wide: Math.min(0, seen.wide), text: 0 });
   assert.ok(seen.text > 1 << 20);
   done("a finding of markup and a megabyte does nothing");
+  await context.close();
+}
+
+/** Words without end stay within the page, and a state that cannot be read is told on it. */
+async function odd() {
+  const word = "Averyverylongwordwithoutanyspace".repeat(10);
+  for (const [width, height] of [[1360, 900], [820, 1100], [390, 844]]) {
+    const context = await browser.newContext({ viewport: { width, height }, bypassCSP: true });
+    const page = await context.newPage();
+    await page.route("**/events**", () => {});
+    await page.route("**/api/state", async (route) => {
+      const state = await (await route.fetch()).json();
+      const began = new Date().toISOString();
+      const session = { session: "1", stage: "deep", item: "ado/1", title: word, verdict: "hung", evidence: word, started_at: began, deadline_at: new Date(Date.now() + 60_000).toISOString(), processes: 12, progress: 3, worst_case: 0.5, model: word, pid: 1, tier: "pidns", attempt: 2 };
+      const waits = { key: "ado/1", title: word, phase: "waiting", reason: "backoff", attempts: 2, deferrals: 0, next_attempt: began };
+      await route.fulfill({ json: { ...state, sessions: [session], queue: { ...state.queue, items: [waits] }, provider: { until: began, reason: word }, run: { ...state.run, ended_at: null, lost: false, outcome: null, started_at: began, notices: [word] } } });
+    });
+    await page.goto(address);
+    await page.waitForSelector("body[data-phase=ready] .slot.live");
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0, `${width} px: something is too wide`);
+    await picture(page, `odd-${width}`);
+    await accessible(page, `words without end, ${width} px`);
+    await context.close();
+  }
+  done("words without end stay within the page");
+  const context = await browser.newContext({ viewport: { width: 1360, height: 700 }, bypassCSP: true });
+  const page = await context.newPage();
+  await page.route("**/api/state", (route) => route.fulfill({ status: 503, json: { error: { code: "store", message: "the state cannot be read" } } }));
+  await page.goto(address);
+  await page.waitForSelector("body[data-phase=failed]");
+  assert.match(await page.textContent("#failure"), /The state cannot be read\./);
+  await picture(page, "failed-light");
+  await accessible(page, "the state cannot be read");
+  await page.unroute("**/api/state");
+  await page.waitForSelector("body[data-phase=ready]");
+  done("a state that cannot be read is told, and asked for again");
   await context.close();
 }
 

@@ -115,6 +115,8 @@ function happened(recorded) {
   if (["run_started", "run_ended", "finding_stored"].includes(recorded.event)) listsSoon();
 }
 
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
+
 async function start() {
   try {
     const [state] = await Promise.all([read("/api/state"), refreshLists()]);
@@ -122,12 +124,18 @@ async function start() {
     page.lines = [];
     take(state);
     document.body.dataset.phase = "ready";
+    byId("failure").hidden = true;
     connect();
     openFromAddress();
   } catch (error) {
-    if (!page.state) document.body.dataset.phase = "failed";
     linked("lost", "not connected");
-    say(byId("banner"), `${error.message}. Trying again…`);
+    if (!page.state) {
+      document.body.dataset.phase = "failed";
+      byId("failure").hidden = false;
+      say(byId("failure-why"), `${sentence(error.message)} It is asked again every two seconds.`);
+      say(byId("health"), "unknown");
+      byId("banner").hidden = true;
+    } else say(byId("banner"), `${sentence(error.message)} Trying again…`);
     setTimeout(start, 2000);
   }
 }
@@ -198,7 +206,7 @@ function prepare() {
   byId("findings-all").addEventListener("click", () => {
     page.all = true;
     show();
-    byId("findings").querySelector("li:nth-child(9) button")?.focus();
+    byId("findings").querySelector("li:nth-child(7) button")?.focus();
   });
   byId("run-now").addEventListener("click", () => act("/api/run", "A run has been started.").catch(() => {}));
   byId("health").addEventListener("click", () => {

@@ -90,8 +90,9 @@ export const lasted = (ms) => (ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : spa
 
 const timeOnly = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dateAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
 export const clock = (at) => timeOnly.format(new Date(at));
-export const moment = (at) => dateAndTime.format(new Date(at));
+export const moment = (at) => (new Date(at).getFullYear() === new Date().getFullYear() ? thisYear : dateAndTime).format(new Date(at));
 
 /** The outcome of a session in words. */
 export const ending = (outcome) => outcome ? words(outcome.kind) + (outcome.why ? ` (${words(outcome.why)})` : "") : "alive";

@@ -171,7 +171,7 @@ export function queue(state, now, filter, act) {
 }
 
 /** Findings shown before somebody asks for all. */
-const FIRST = 8;
+const FIRST = 6;
 
 export function findings(rows, filter, act, all) {
   const fitting = rows.filter((row) => matches(filter, row.key, row.title, row.summary));
