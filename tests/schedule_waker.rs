@@ -38,4 +38,21 @@ async fn the_source_ticks_and_ends_without_a_trace() {
         }
     })
     .await;
+
+    // While nothing is due soon it rests, and ticks again when something is.
+    let mut source = in_time(WakeSource::start(Pace::EverySecond)).await.unwrap();
+    source.expect_in(Duration::from_secs(3600)).await;
+    assert!(!source.is_ticking());
+    in_time(async {
+        while threads() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(source.woken(Duration::from_millis(10)).await, Woken::ByAlarm);
+    source.expect_in(Duration::from_secs(60)).await;
+    assert!(source.is_ticking());
+    in_time(async { while source.woken(LONGEST_SLEEP).await != Woken::ByTick {} }).await;
+    in_time(source.shutdown()).await;
+    assert_eq!(threads(), 0);
 }

@@ -131,6 +131,10 @@ where
                     AFTER_A_FAULT
                 }
             };
+            // Right after something was done, nobody knows yet what comes next.
+            if nap > Duration::ZERO {
+                waker.expect_in(nap).await;
+            }
             self.setting.audience.turned();
             self.feed_watchdog().await;
             let nap = self.notifier.nap(nap);

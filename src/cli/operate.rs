@@ -63,11 +63,10 @@ impl Context {
     /// What a report must not hold. Nothing is asked for that takes a program of its own: findings
     /// were cleared of it when they were stored.
     async fn secrets(&self, config: &Config) -> HeldSecrets {
-        let at_hand = config.source.token_command.is_empty();
-        let tracker = match at_hand {
-            true => source_credential(config, &self.environment).await.ok(),
-            false => None,
-        };
+        let mut tracker = None;
+        if config.source.token_command.is_empty() {
+            tracker = source_credential(config, &self.environment).await.ok();
+        }
         HeldSecrets::of(config, &self.environment, tracker)
     }
 

@@ -163,6 +163,9 @@ impl Run {
 
     /// The same for verdicts as for findings.
     pub(super) async fn clear_of_secrets(&self, verdicts: &mut [Verdict]) {
+        if verdicts.is_empty() {
+            return;
+        }
         let held = self.edges.secrets.held().await;
         let texts = held.remove_from_all(verdicts.iter_mut().flat_map(Verdict::texts_mut));
         if texts > 0 {

@@ -67,18 +67,82 @@ pub enum Woken {
     ByAlarm,
 }
 
-/// A running source of wake-ups. Dropped, it stops by itself; [`WakeSource::shutdown`] also waits
-/// for its end.
+/// Further ahead than this, nobody needs ticks: the alarm alone is often enough.
+const NEAR: Duration = Duration::from_secs(120);
+
+/// A source of wake-ups that ticks while something is due soon. Dropped, it stops by itself;
+/// [`WakeSource::shutdown`] also waits for its end.
 #[derive(Debug)]
 pub struct WakeSource {
+    pace: Pace,
+    ticking: Option<Ticking>,
+}
+
+/// The tick source while it runs.
+#[derive(Debug)]
+struct Ticking {
     ticks: mpsc::Receiver<()>,
     stop: oneshot::Sender<()>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl WakeSource {
     /// Starts the tick source.
     pub async fn start(pace: Pace) -> Result<Self, WakeError> {
+        Ok(Self { pace, ticking: Some(Ticking::start(pace).await?) })
+    }
+
+    /// The next thing is due in this time: ticks if that is soon, rests otherwise. A machine that
+    /// has nothing to do is then woken twice a minute instead of twice a second.
+    pub async fn expect_in(&mut self, due: Duration) {
+        let near = due <= NEAR;
+        match self.ticking.take() {
+            Some(ticking) if near => self.ticking = Some(ticking),
+            // The thread ends by itself; nobody has to wait for it.
+            Some(ticking) => drop(ticking),
+            None if near => match Ticking::start(self.pace).await {
+                Ok(ticking) => self.ticking = Some(ticking),
+                // The alarm remains, and this is tried again at the next turn.
+                Err(error) => tracing::warn!(%error, "no ticks; the clock is looked at by alarm"),
+            },
+            None => {}
+        }
+    }
+
+    /// Does it tick?
+    pub fn is_ticking(&self) -> bool {
+        self.ticking.is_some()
+    }
+
+    /// Sleeps until the next tick, or `at_most` that long, and never longer than
+    /// [`LONGEST_SLEEP`]. Safe to drop and to call again.
+    pub async fn woken(&mut self, at_most: Duration) -> Woken {
+        let alarm = tokio::time::sleep(at_most.min(LONGEST_SLEEP));
+        let tick = async {
+            match &mut self.ticking {
+                Some(ticking) => ticking.ticks.recv().await,
+                None => None,
+            }
+        };
+        tokio::select! {
+            // A source that rests or has ended wakes nobody: the alarm remains.
+            Some(()) = tick => Woken::ByTick,
+            () = alarm => Woken::ByAlarm,
+        }
+    }
+
+    /// Stops the tick source and waits until its thread has ended.
+    pub async fn shutdown(self) {
+        let Some(Ticking { stop, thread, .. }) = self.ticking else { return };
+        // The thread may have ended already; then there is nobody to tell.
+        stop.send(()).ok();
+        // A panic over there has been printed by its thread, and changes nothing here.
+        tokio::task::spawn_blocking(move || thread.join().ok()).await.ok();
+    }
+}
+
+impl Ticking {
+    async fn start(pace: Pace) -> Result<Self, WakeError> {
         let (tick, ticks) = mpsc::channel(1);
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = oneshot::channel();
@@ -99,28 +163,7 @@ impl WakeSource {
                 });
             })?;
         started.await.map_err(|_| WakeError::Ended)??;
-        Ok(Self { ticks, stop, thread: Some(thread) })
-    }
-
-    /// Sleeps until the next tick, or `at_most` that long, and never longer than
-    /// [`LONGEST_SLEEP`]. Safe to drop and to call again.
-    pub async fn woken(&mut self, at_most: Duration) -> Woken {
-        let alarm = tokio::time::sleep(at_most.min(LONGEST_SLEEP));
-        tokio::select! {
-            // A source that has ended must not wake anybody in a circle: the alarm remains.
-            Some(()) = self.ticks.recv() => Woken::ByTick,
-            () = alarm => Woken::ByAlarm,
-        }
-    }
-
-    /// Stops the tick source and waits until its thread has ended.
-    pub async fn shutdown(mut self) {
-        // The thread may have ended already; then there is nobody to tell.
-        self.stop.send(()).ok();
-        if let Some(thread) = self.thread.take() {
-            // A panic over there has been printed by its thread, and changes nothing here.
-            tokio::task::spawn_blocking(move || thread.join().ok()).await.ok();
-        }
+        Ok(Self { ticks, stop, thread })
     }
 }
 
@@ -141,9 +184,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_sleeps_too_long_when_the_source_is_dead() {
-        let (_, ticks) = mpsc::channel(1);
-        let (stop, _) = oneshot::channel();
-        let mut dead = WakeSource { ticks, stop, thread: None };
+        let mut dead = WakeSource { pace: Pace::EverySecond, ticking: None };
         for (wish, slept) in [(3600, 30), (3, 3)] {
             let start = tokio::time::Instant::now();
             assert_eq!(dead.woken(Duration::from_secs(wish)).await, Woken::ByAlarm);

@@ -102,7 +102,6 @@ impl Telemetry {
     }
 
     /// None.
-    #[expect(clippy::unused_self, reason = "the same words in both builds")]
     pub fn layer(&self) -> Option<LogLayer> {
         None
     }
