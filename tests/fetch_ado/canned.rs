@@ -1,6 +1,7 @@
 //! A server that says what it is told to, byte by byte: for answers no sane tracker gives.
 
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -28,9 +29,15 @@ pub struct Canned {
     pub requests: Arc<Mutex<Vec<Request>>>,
     /// Most requests that were on their way at once.
     pub most_at_once: Arc<Mutex<(u32, u32)>>,
+    hangs_up: Arc<AtomicBool>,
 }
 
 impl Canned {
+    /// From now on the connection ends with each answer.
+    pub fn hang_up(&self) {
+        self.hangs_up.store(true, Ordering::SeqCst);
+    }
+
     pub async fn start(answer: Answer) -> Self {
         Self::start_with(answer, None).await
     }
@@ -42,44 +49,54 @@ impl Canned {
         let base_url = format!("{scheme}://{}/org", listener.local_addr().unwrap());
         let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
         let most_at_once: Arc<Mutex<(u32, u32)>> = Arc::default();
-        let (log, count) = (Arc::clone(&requests), Arc::clone(&most_at_once));
+        let hangs_up: Arc<AtomicBool> = Arc::default();
+        let told = Told {
+            answer,
+            log: Arc::clone(&requests),
+            count: Arc::clone(&most_at_once),
+            hangs_up: Arc::clone(&hangs_up),
+        };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (answer, log, count) = (answer.clone(), log.clone(), count.clone());
+                let told = told.clone();
                 match tls.clone() {
-                    None => drop(tokio::spawn(serve(stream, answer, log, count))),
+                    None => drop(tokio::spawn(serve(stream, told))),
                     Some(tls) => drop(tokio::spawn(async move {
                         // A client that does not trust us hangs up.
                         if let Ok(stream) = tls.accept(stream).await {
-                            serve(stream, answer, log, count).await;
+                            serve(stream, told).await;
                         }
                     })),
                 }
             }
         });
-        Self { base_url, requests, most_at_once }
+        Self { base_url, requests, most_at_once, hangs_up }
     }
 }
 
-async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
-    mut stream: S,
+/// What every connection of one server is told.
+#[derive(Clone)]
+struct Told {
     answer: Answer,
     log: Arc<Mutex<Vec<Request>>>,
     count: Arc<Mutex<(u32, u32)>>,
-) {
+    hangs_up: Arc<AtomicBool>,
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, told: Told) {
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer).await {
-        log.lock().unwrap().push(request.clone());
+        told.log.lock().unwrap().push(request.clone());
         {
-            let mut count = count.lock().unwrap();
+            let mut count = told.count.lock().unwrap();
             count.0 += 1;
             count.1 = count.1.max(count.0);
         }
         // Two requests at once would meet here.
         tokio::task::yield_now().await;
-        let bytes = answer(&request);
-        count.lock().unwrap().0 -= 1;
-        if stream.write_all(&bytes).await.is_err() {
+        let bytes = (told.answer)(&request);
+        told.count.lock().unwrap().0 -= 1;
+        if stream.write_all(&bytes).await.is_err() || told.hangs_up.load(Ordering::SeqCst) {
             return;
         }
     }

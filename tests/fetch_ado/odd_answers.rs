@@ -134,6 +134,36 @@ async fn an_answer_that_swells_when_it_is_unpacked_is_given_up_at_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_wrong_with_an_answer_its_activity_is_told() {
+    let head = "content-type: application/json\r\nactivityid: 7c0ffee\r\n";
+    let broken_off = [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\nconnection: close\r\n",
+        head.as_bytes(),
+        b"\r\n{",
+    ]
+    .concat();
+    for (what, answer) in [
+        ("too long", with_headers("200 OK", head, &vec![b' '; 100_001])),
+        ("without rows", with_headers("200 OK", head, b"{}")),
+        ("no JSON", with_headers("200 OK", head, b"{")),
+        ("refused", with_headers("400 Bad Request", head, b"")),
+        ("broken off", broken_off),
+    ] {
+        let hang_up = what == "broken off";
+        let canned = Canned::start(Arc::new(move |_| answer.clone())).await;
+        if hang_up {
+            canned.hang_up();
+        }
+        let options = SimulatorOptions { items: 0, ..SimulatorOptions::default() };
+        let mut setup = Setup::new(options).await;
+        setup.config.base_url.clone_from(&canned.base_url);
+        setup.config.max_body = 100_000;
+        let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
+        assert!(error.message.contains("ActivityId 7c0ffee"), "{what}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn json_of_another_shape_says_what_it_was() {
     for body in
         ["[]", "{}", "null", "\"x\"", r#"{"value":{"id":1}}"#, r#"{"value":[{"id":"one"}]}"#, ""]

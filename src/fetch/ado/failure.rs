@@ -66,6 +66,15 @@ impl Failure {
         Self { class, code: None, message: message.into(), retry_after: None }
     }
 
+    /// The same with the id of the answer it is about, which support asks for.
+    #[must_use]
+    pub fn about(mut self, activity: Option<&str>) -> Self {
+        if let Some(activity) = activity {
+            self.message.push_str(&format!(" (ActivityId {activity})"));
+        }
+        self
+    }
+
     /// Is it this code?
     pub fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)

@@ -103,7 +103,7 @@ pub(super) struct Transport {
 pub(super) struct Answer {
     body: Vec<u8>,
     /// For messages about what it holds.
-    activity: Option<String>,
+    pub activity: Option<String>,
 }
 
 impl Transport {
@@ -234,7 +234,8 @@ impl Transport {
             facts.retry_after = Some(UNSTATED_RETRY_AFTER);
         }
         self.note(&facts).await?;
-        let body = self.read_body(&mut response, is_success(&facts)).await?;
+        let body = self.read_body(&mut response, is_success(&facts)).await;
+        let body = body.map_err(|failure| failure.about(facts.activity_id.as_deref()))?;
         if is_success(&facts) {
             return Ok(Answer { body, activity: facts.activity_id });
         }
@@ -348,12 +349,11 @@ impl Transport {
             let start = String::from_utf8_lossy(&body[..body.len().min(120)]);
             let message = format!(
                 "{} answered with JSON that is not {what}: {error}; it begins {:?}. Is \
-                 source.base_url the tracker itself? (ActivityId {})",
+                 source.base_url the tracker itself?",
                 self.base_url,
                 super::failure::one_line(&start, 80),
-                activity.as_deref().unwrap_or("none")
             );
-            Failure::new(FailureClass::Transient, message)
+            Failure::new(FailureClass::Transient, message).about(activity.as_deref())
         })
     }
 

@@ -22,7 +22,8 @@
 //! item itself); checking the names of states (a misspelt one finds nothing, and the probe
 //! tells how many items were found); the recycle bin (what is gone is told as vanished); comments
 //! by their own resource when writing (a patch with a tested revision can be repeated, a comment
-//! cannot); `bypassRules` and `suppressNotifications` (they need rights nobody should give us).
+//! cannot); `$batch` (one patch per finding is all there is to write) and
+//! `X-HTTP-Method-Override` (a proxy that refuses PATCH is told by its answer); `bypassRules` and `suppressNotifications` (they need rights nobody should give us).
 
 mod client;
 mod credential;

@@ -80,7 +80,8 @@ impl Inner {
         let result: QueryResult = self.transport.decode(answer, "the rows of a query")?;
         if result.work_items.is_none() && result.work_item_relations.is_none() {
             let message = format!("{} answered a query without rows", self.transport.base_url());
-            return Err(Failure::new(FailureClass::Transient, message));
+            let failure = Failure::new(FailureClass::Transient, message);
+            return Err(failure.about(answer.activity.as_deref()));
         }
         let as_of = result.as_of.as_deref().and_then(parse_instant);
         Ok(Rows { ids: result.ids(), as_of })
