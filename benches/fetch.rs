@@ -235,7 +235,9 @@ fn compare(arguments: &[String]) {
     );
     let times: Vec<(usize, f64)> = sizes.iter().map(|&size| (size, line(size, "packed"))).collect();
     line(20_000, "plain");
-    println!("time grows with the number of items to the power of {:.2}", exponent(&times));
+    if times.len() > 1 {
+        println!("time grows with the number of items to the power of {:.2}", exponent(&times));
+    }
 }
 
 /// Measures one size and prints its line; the client's time.

@@ -23,10 +23,16 @@ async fn read_batch(
 
 async fn read_from(answer: Answer) -> (Canned, Result<Vec<Page>, FetchError>) {
     let canned = Canned::start(answer).await;
+    let result = read_within(&canned, 64 << 20).await;
+    (canned, result)
+}
+
+/// Reads with a limit on the length of an answer.
+async fn read_within(canned: &Canned, max_body: u64) -> Result<Vec<Page>, FetchError> {
     let mut setup = Setup::new(SimulatorOptions { items: 0, ..SimulatorOptions::default() }).await;
     setup.config.base_url.clone_from(&canned.base_url);
-    let result = read_all(&setup.guarded(), everything()).await;
-    (canned, result)
+    setup.config.max_body = max_body;
+    read_all(&setup.guarded(), everything()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,14 +101,10 @@ async fn a_batch_longer_than_allowed_is_asked_for_in_parts_and_the_limit_counts_
         with_headers("200 OK", headers, &gzip(body.as_bytes()))
     });
     let canned = Canned::start(answer).await;
-    let mut setup = Setup::new(SimulatorOptions { items: 0, ..SimulatorOptions::default() }).await;
-    setup.config.base_url.clone_from(&canned.base_url);
-    setup.config.max_body = 100_000;
-    let pages = read_all(&setup.guarded(), everything()).await.unwrap();
+    let pages = read_within(&canned, 100_000).await.unwrap();
     let found: Vec<i64> = pages[0].items.iter().map(|item| item.id.0).collect();
     assert_eq!(found, [1, 2, 3]);
-    setup.config.max_body = 10_000;
-    let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
+    let error = read_within(&canned, 10_000).await.unwrap_err();
     assert!(error.message.contains("source.max_body (10000 bytes)"), "{error}");
     assert_eq!(canned.most_at_once.lock().unwrap().1, 1, "one request at a time");
 }
@@ -122,11 +124,7 @@ async fn an_answer_that_swells_when_it_is_unpacked_is_given_up_at_the_limit() {
             with_headers("200 OK", headers, &bomb)
         });
         let canned = Canned::start(answer).await;
-        let options = SimulatorOptions { items: 0, ..SimulatorOptions::default() };
-        let mut setup = Setup::new(options).await;
-        setup.config.base_url.clone_from(&canned.base_url);
-        setup.config.max_body = 100_000;
-        let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
+        let error = read_within(&canned, 100_000).await.unwrap_err();
         assert!(error.message.contains("source.max_body (100000 bytes)"), "{path}: {error}");
         let asked = canned.requests.lock().unwrap().iter().filter(|one| one.is(path)).count();
         assert!(asked < 60, "{path}: {asked} requests");
@@ -154,11 +152,7 @@ async fn whatever_is_wrong_with_an_answer_its_activity_is_told() {
         if hang_up {
             canned.hang_up();
         }
-        let options = SimulatorOptions { items: 0, ..SimulatorOptions::default() };
-        let mut setup = Setup::new(options).await;
-        setup.config.base_url.clone_from(&canned.base_url);
-        setup.config.max_body = 100_000;
-        let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
+        let error = read_within(&canned, 100_000).await.unwrap_err();
         assert!(error.message.contains("ActivityId 7c0ffee"), "{what}: {error}");
     }
 }

@@ -22,8 +22,24 @@
 //! item itself); checking the names of states (a misspelt one finds nothing, and the probe
 //! tells how many items were found); the recycle bin (what is gone is told as vanished); comments
 //! by their own resource when writing (a patch with a tested revision can be repeated, a comment
-//! cannot); `$batch` (one patch per finding is all there is to write) and
-//! `X-HTTP-Method-Override` (a proxy that refuses PATCH is told by its answer); `bypassRules` and `suppressNotifications` (they need rights nobody should give us).
+//! cannot); `$batch` (one patch per finding is all there is to write); `X-HTTP-Method-Override` (a
+//! proxy that refuses PATCH is told by its answer); `bypassRules` and `suppressNotifications` (they
+//! need rights nobody should give us).
+//!
+//! # Figures
+//! Reading, decoding, cleaning and judging changed items beside a loop that only downloads the same
+//! batches, by `benches/fetch.rs` on two cores, one of which the simulator fills; best of 7 rounds:
+//!
+//! | items | answers | loop | client | ratio | per item | peak memory |
+//! |--:|---|--:|--:|--:|--:|--:|
+//! | 1,000 | packed | 0.030 s | 0.036 s | 1.2 | 36 µs | 11 MiB |
+//! | 5,000 | packed | 0.139 s | 0.183 s | 1.3 | 37 µs | 11 MiB |
+//! | 20,000 | packed | 0.618 s | 0.746 s | 1.2 | 37 µs | 12 MiB |
+//! | 50,000 | packed | 1.575 s | 1.973 s | 1.3 | 39 µs | 15 MiB |
+//! | 20,000 | plain | 0.286 s | 0.641 s | 2.2 | 32 µs | 13 MiB |
+//!
+//! Time grows with the number of items to the power of 1.02. With packed answers, as the service
+//! gives them, the tracker is the slowest station; without, cleaning is, and it fills a core.
 
 mod client;
 mod credential;
