@@ -46,7 +46,10 @@
 //! - **I1** Live sessions ≤ `max_live_sessions`: counted from rows of `heartbeat_active_sessions`,
 //!   committed before the agent starts ([`session::Ledger`]), never from a loop counter.
 //! - **I2** Sessions started ≤ Σ over unique (item, fingerprint) of its allowed attempts, plus
-//!   triage: the attempt is counted in the transaction that claims the item ([`store::Claim`]).
+//!   triage: the attempt is counted in the transaction that claims the item ([`store::Claim`]). It
+//!   is given back only for what is no item's doing (our shutdown, a person, the provider, the
+//!   machine, the configuration), and each of these also closes the gate. No session starts whose
+//!   own time limit does not fit into what is left of the run.
 //! - **I3** After shutdown, after a kill and after a crash of heartbeat itself no process that a
 //!   session ever started is alive: a keeper around each agent sweeps until the kernel says that
 //!   nothing is left ([`session::keeper`]).

@@ -262,3 +262,74 @@ async fn nothing_is_written_on_an_item_in_a_terminal_state_of_any_case() {
     assert_eq!(world.count("SELECT count(*) FROM findings"), 1);
     assert_eq!(world.outside.lock().unwrap().published, Some(Vec::new()));
 }
+
+#[tokio::test]
+async fn a_machine_that_can_start_nothing_costs_no_item_its_attempts() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|config| config.limits.max_live_sessions = 1));
+    world.add(1, 1, 2);
+    world.add(2, 1, 3);
+    let told = |ended: Ended| {
+        assert_eq!(ended.outcome, RunOutcome::NotNow);
+        ended.error.unwrap().to_string()
+    };
+    for _ in 0..4 {
+        plays(&world, &[Play::NoKeeper]);
+        let error = told(run(&world).await);
+        assert!(error.contains("os error 11"), "{error}");
+    }
+    assert_eq!(world.count("SELECT max(triage_failures) FROM heartbeat_state"), 0);
+    plays(&world, &[Play::Good, Play::NoKeeper]);
+    run(&world).await;
+    for _ in 0..4 {
+        plays(&world, &[Play::NoKeeper]);
+        told(run(&world).await);
+        world.clock.advance_ms(4 * 3_600_000);
+    }
+    for id in 1..=2 {
+        assert_eq!(world.row(id).unwrap(), ("pending".into(), "cannot_start".into(), 0));
+    }
+    assert_eq!(deep_starts(&world), 0, "no session got its row");
+    plays(&world, &[]);
+    assert_eq!(run(&world).await.outcome, RunOutcome::Completed);
+}
+
+#[tokio::test]
+async fn an_item_that_left_the_query_before_its_turn_is_not_analysed() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|config| config.limits.max_deep_per_run = 1));
+    world.add(1, 1, 2);
+    world.add(2, 1, 3);
+    run(&world).await;
+    assert_eq!(world.row(2).unwrap().0, "pending");
+    world.outside.lock().unwrap().out_of_query = Some(2);
+    run(&world).await;
+    assert_eq!(world.row(2).unwrap(), ("vanished".into(), "out_of_query".into(), 0));
+    assert_eq!(deep_starts(&world), 1);
+    // Back in it by an edit, it is work.
+    world.outside.lock().unwrap().out_of_query = None;
+    world.edit(2, |_| {});
+    run(&world).await;
+    assert_eq!(world.row(2).unwrap().0, "done");
+}
+
+#[tokio::test]
+async fn an_item_whose_code_base_is_missing_waits_for_it_and_the_run_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), config(|_| {}));
+    let root = folder.path().join("code");
+    world.outside.lock().unwrap().root = Some(root.clone());
+    world.add(1, 1, 2);
+    for _ in 0..4 {
+        let ended = run(&world).await;
+        assert_eq!(ended.outcome, RunOutcome::ConfigRefused);
+        let error = ended.error.unwrap().to_string();
+        assert!(error.contains(&root.display().to_string()), "{error}");
+        assert_eq!(world.row(1).unwrap(), ("pending".into(), "no_code_base".into(), 0));
+        let rehearsal = world.rehearse().await.unwrap();
+        assert_eq!((rehearsal.sessions_at_most, rehearsal.trouble.len()), (0, 1));
+    }
+    assert_eq!(deep_starts(&world), 0);
+    std::fs::create_dir(&root).unwrap();
+    assert_eq!(run(&world).await.outcome, RunOutcome::Completed);
+}

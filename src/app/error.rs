@@ -88,6 +88,6 @@ fn run_code(error: &RunError) -> Code {
         RunError::Store(_) => Code::Store,
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
         RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
-        RunError::FirstRun(_) => Code::NotNow,
+        RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,
     }
 }

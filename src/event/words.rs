@@ -74,6 +74,8 @@ pub enum Reason {
     AgentConfig,
     /// Its code base is not there.
     NoCodeBase,
+    /// The machine starts no process for us.
+    CannotStart,
     /// The run's own time limit.
     RunDeadline,
     /// Heartbeat is stopping.

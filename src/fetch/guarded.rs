@@ -151,6 +151,14 @@ impl Source for Guarded {
         self.inner.current(ids)
     }
 
+    /// In passing as well.
+    fn asked_for(
+        &self,
+        ids: Vec<crate::model::ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<crate::model::ItemId>>, FetchError>> {
+        self.inner.asked_for(ids)
+    }
+
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
             let setting = self.inner.setting().await;

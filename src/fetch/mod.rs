@@ -80,6 +80,15 @@ pub trait Source: Send + Sync {
         Box::pin(async { None })
     }
 
+    /// Which of these the configured question still asks for, whatever their date. None: this source
+    /// cannot tell.
+    fn asked_for(
+        &self,
+        _ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// How these items stand right now, in one light request; an id that is not in the answer is
     /// gone. None: this source cannot tell.
     fn current(

@@ -40,8 +40,8 @@ pub enum RetryClass {
     Done,
     /// Counts as one of the item's attempts.
     CountsAsAttempt,
-    /// Not the item's fault: our own shutdown, a provider limit, the configuration, an operator's
-    /// word.
+    /// Not the item's fault: our own shutdown, a provider limit, the configuration, the machine, an
+    /// operator's word.
     DoesNotCount,
 }
 
@@ -202,6 +202,8 @@ impl Outcome {
             // No session starts unless its own time limit fits into the run's: it had its time.
             Self::Cancelled { why: FailureKind::RunDeadline } => RetryClass::CountsAsAttempt,
             Self::Cancelled { .. } | Self::ProviderLimit { .. } => RetryClass::DoesNotCount,
+            // Nothing was started: the machine or the configuration is to blame.
+            Self::SpawnFailed { .. } => RetryClass::DoesNotCount,
             outcome if outcome.is_configuration() => RetryClass::DoesNotCount,
             _ => RetryClass::CountsAsAttempt,
         }

@@ -81,7 +81,9 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     if let Some(error) = &report.error {
         row("because", error.clone());
     }
-    row("fetched", format!("{} items ({})", s.fetched, shares(s)));
+    let usual = format!("{} new, {} changed, {} unchanged", s.new, s.changed, s.unchanged);
+    row("fetched", format!("{} items ({usual})", s.fetched));
+    further_shares(s).into_iter().for_each(|share| row("", share));
     if report.text.raw_bytes > 0 {
         row(
             "text",
@@ -111,7 +113,11 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     row("analysed", s.analysed.to_string());
     row("left", format!("{} deferred, {} waiting, {} parked", s.deferred, s.waiting, s.parked));
     row("sessions", format!("{} ({} failed)", s.sessions, s.failed_sessions));
-    row("cost", cost(s));
+    row("cost", format!("{} (as the agent reports it)", s.cost));
+    if s.cost_at_worst > Usd::ZERO {
+        let worst = s.cost_at_worst;
+        row("", format!("+ {worst} counted at worst for sessions that never told"));
+    }
     render_findings(&mut text, report);
     render_open(&mut text, report);
     let _: std::fmt::Result = writeln!(
@@ -122,29 +128,16 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     text
 }
 
-/// Everything that was fetched, each item in one place; what is usual to be nothing only if it is not.
-fn shares(s: &RunSummary) -> String {
-    let always = [(s.new, "new"), (s.changed, "changed"), (s.unchanged, "unchanged")]
-        .map(|share| (share, true));
-    let sometimes = [
-        (s.carried_over, "carried over"),
+/// What else became of fetched items; with the usual three, everything has its place.
+fn further_shares(s: &RunSummary) -> Vec<String> {
+    let shares = [
+        (s.carried_over, "carried over from earlier runs"),
         (s.baseline, "recorded as seen (baseline)"),
         (s.crowded_out, "beyond limits.max_items_per_run"),
-        (s.resting, "waiting, parked or closed"),
-    ]
-    .map(|share| (share, false));
-    let told =
-        always.into_iter().chain(sometimes).filter(|((count, _), always)| *always || *count > 0);
-    told.map(|((count, name), _)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
-}
-
-/// What was spent, and what budgets count beside it.
-fn cost(s: &RunSummary) -> String {
-    let told = format!("{} (as the agent reports it)", s.cost);
-    if s.cost_at_worst == Usd::ZERO {
-        return told;
-    }
-    format!("{told} + {} counted at worst for sessions that never told", s.cost_at_worst)
+        (s.resting, "not now: waiting, parked, in flight or closed"),
+    ];
+    let told = shares.iter().filter(|(count, _)| *count > 0);
+    told.map(|(count, name)| format!("+ {count} {name}")).collect()
 }
 
 fn render_findings(text: &mut String, report: &RunReport) {
@@ -227,5 +220,42 @@ mod tests {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
             assert_eq!(line.trim_end(), line, "nothing invisible at the end");
         }
+    }
+
+    #[test]
+    fn what_was_fetched_and_what_budgets_count_is_told_in_full() {
+        let mut report = RunReport {
+            run: RunId(uuid::Uuid::nil()),
+            outcome: RunOutcome::Completed,
+            exit_code: 0,
+            error: None,
+            summary: RunSummary { fetched: 3, new: 1, unchanged: 2, ..RunSummary::default() },
+            text: TextSaving::default(),
+            findings: Vec::new(),
+            open: samples::report("").open,
+        };
+        let quiet = render(&report, Path::new("/state"));
+        assert!(quiet.contains("3 items (1 new, 0 changed, 2 unchanged)"), "{quiet}");
+        assert!(!quiet.contains("+ "), "{quiet}");
+        report.summary = RunSummary {
+            carried_over: 4,
+            baseline: 19,
+            crowded_out: 5,
+            resting: 6,
+            cost_at_worst: Usd::from_dollars(1.5),
+            ..report.summary
+        };
+        let told = render(&report, Path::new("/state"));
+        for part in [
+            "+ 4 carried over",
+            "+ 19 recorded as seen (baseline)",
+            "+ 5 beyond limits.max_items_per_run",
+            "+ 6 not now",
+            "$0.00 (as the agent reports it)",
+            "+ $1.50 counted at worst",
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+        assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
     }
 }

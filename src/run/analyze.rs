@@ -205,6 +205,7 @@ pub(super) fn not_its_fault(outcome: &Outcome) -> Reason {
     match outcome {
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
         outcome if outcome.is_configuration() => Reason::AgentConfig,
+        Outcome::SpawnFailed { .. } => Reason::CannotStart,
         Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,
         Outcome::Cancelled { why: FailureKind::Operator } => Reason::StoppedByOperator,
         _ => Reason::Shutdown,
@@ -215,7 +216,8 @@ pub(super) fn not_its_fault(outcome: &Outcome) -> Reason {
 fn gate_after(result: &DeepResult) -> Option<Reason> {
     match result {
         DeepResult::NotItsFault(outcome, reason) => {
-            let of_all = matches!(outcome, Outcome::ProviderLimit { .. });
+            let of_all =
+                matches!(outcome, Outcome::ProviderLimit { .. } | Outcome::SpawnFailed { .. });
             (of_all || outcome.is_configuration()).then_some(*reason)
         }
         _ => None,

@@ -42,21 +42,9 @@ impl Run {
         item: ItemKey,
         missing: &CodeError,
     ) -> Result<(), RunError> {
-        let detail = missing.to_string();
-        // The first to find it is the one to tell.
-        if self.code_fault.set(detail.clone()).is_ok() {
-            let item = Some(item.clone());
-            self.emit(Event::AdmissionRefused { item, reason: Reason::NoCodeBase, detail });
-        }
+        let fault = RunError::NoCodeBase(missing.clone());
+        self.note_fault(Some(item.clone()), Reason::NoCodeBase, fault);
         Ok(self.journal.defer(vec![item], Reason::NoCodeBase).await?)
-    }
-
-    /// The end of a run that found a code base missing.
-    pub(super) fn code_was_there(&self) -> Result<(), RunError> {
-        match self.code_fault.get() {
-            Some(fault) => Err(RunError::NoCodeBase(fault.clone())),
-            None => Ok(()),
-        }
     }
 
     /// The code base that a session of an earlier life read for this item, if it is still there.

@@ -72,6 +72,7 @@ impl Run {
                 Ok(end) => {
                     self.note_provider(&end).await?;
                     self.note_agent(&job, &end).await?;
+                    self.note_machine(&job, &end);
                     return Ok(Started::Ended(session, Box::new(end)));
                 }
                 Err(LedgerError::Full { live, max }) => {

@@ -9,6 +9,7 @@ mod analyze;
 mod code;
 mod deadline;
 mod edges;
+mod fault;
 mod first;
 mod gate;
 mod plan;
@@ -18,7 +19,7 @@ mod recover;
 mod rehearse;
 mod triage;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::config::{Config, Order};
 use crate::dedupe::Place;
@@ -53,7 +54,13 @@ pub enum RunError {
     AgentConfig(String),
     /// A code base is not there.
     #[error("{0}. Its items stay in line, and nothing counts against them")]
-    NoCodeBase(String),
+    NoCodeBase(CodeError),
+    /// This machine starts no process for us.
+    #[error(
+        "no session can be started on this machine: {0}. `heartbeat doctor` looks for the cause; \
+         the items stay in line, and nothing counts against them"
+    )]
+    CannotStart(String),
     /// The first scheduled run must be told what to do with an old backlog.
     #[error(
         "this is the first scheduled run on this state, and nobody said what to do with the {} items \
@@ -115,8 +122,8 @@ pub struct Run {
     deadline: StopHandle,
     /// When that will be; not known before the run is performed.
     ends_at: Arc<OnceLock<tokio::time::Instant>>,
-    /// Which code base was found missing.
-    code_fault: Arc<OnceLock<String>>,
+    /// What else keeps it from its work.
+    fault: Arc<Mutex<Option<RunError>>>,
     /// What is wrong with the agent's configuration, as a session of this run has shown.
     agent_fault: Arc<OnceLock<String>>,
 }
@@ -143,7 +150,7 @@ impl Run {
             deadline: StopHandle::new(),
             ends_at: Arc::default(),
             agent_fault: Arc::default(),
-            code_fault: Arc::default(),
+            fault: Arc::default(),
         }
     }
 
@@ -175,7 +182,7 @@ impl Run {
         self.agent_is_usable()?;
         self.analyze(deep).await?;
         self.agent_is_usable()?;
-        self.code_was_there()
+        self.no_fault()
     }
 
     fn emit(&self, event: Event) {
@@ -190,7 +197,7 @@ impl Run {
             Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
                 RunOutcome::ConfigRefused
             }
-            Some(RunError::FirstRun(_)) => RunOutcome::NotNow,
+            Some(RunError::FirstRun(_) | RunError::CannotStart(_)) => RunOutcome::NotNow,
             None if self.stop.state().reason.is_some() => RunOutcome::Interrupted,
             None if view.triage_failed => RunOutcome::TriageFailed,
             None if figures.failed_sessions > 0 => RunOutcome::SomeFailed,

@@ -1,7 +1,7 @@
 //! The world moves while a run works: items that went away are not analysed any more.
 //!
 //! Before a session starts and at intervals while sessions live, the source is asked how the items
-//! stand. A session whose item is gone or terminal is ended. One whose item was only edited
+//! stand; before it starts also whether the query still asks for its item. A session whose item is gone or terminal is ended. One whose item was only edited
 //! finishes: its finding is stored for the text it read, and the new text is work for the next run.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Run, RunError, Work};
 use crate::event::Reason;
-use crate::model::ItemId;
+use crate::model::{ItemId, ItemKey};
 use crate::session::{StopHandle, StopReason};
 
 /// How often the items of live sessions are looked at.
@@ -30,6 +30,19 @@ pub(super) enum Since {
 }
 
 impl Run {
+    /// Looks whether the question of a run still asks for an item. Only before it is paid for: a
+    /// session that lives goes on. A source that cannot tell is no reason to leave it out.
+    async fn is_asked_for(&self, id: ItemId) -> bool {
+        match self.unless_stopped(self.edges.source.asked_for(vec![id])).await {
+            Some(Ok(Some(asked))) => asked.contains(&id),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "the query could not be asked about an item");
+                true
+            }
+            Some(Ok(None)) | None => true,
+        }
+    }
+
     /// Looks at these items; a source that does not answer now is no reason to stop.
     pub(super) async fn look_at(&self, items: Vec<(ItemId, i64)>) -> HashMap<ItemId, Since> {
         let ids = items.iter().map(|(id, _)| *id).collect();
@@ -58,6 +71,8 @@ impl Run {
         let item = &work.item.item;
         let since = self.look_at(vec![(item.id, item.rev)]).await;
         match since.get(&item.id).copied().unwrap_or(Since::Same) {
+            Since::Gone => self.leave_alone(item.key.clone()).await,
+            _ if !self.is_asked_for(item.id).await => self.leave_alone(item.key.clone()).await,
             Since::Same => Ok(true),
             // Once: an item that is edited without end has its turn all the same.
             Since::Changed if work.deferrals > 0 => Ok(true),
@@ -65,11 +80,12 @@ impl Run {
                 self.journal.defer(vec![item.key.clone()], Reason::ContentChanged).await?;
                 Ok(false)
             }
-            Since::Gone => {
-                self.journal.vanish(item.key.clone(), Reason::OutOfQuery).await?;
-                Ok(false)
-            }
         }
+    }
+
+    async fn leave_alone(&self, item: ItemKey) -> Result<bool, RunError> {
+        self.journal.vanish(item, Reason::OutOfQuery).await?;
+        Ok(false)
     }
 
     /// Ends the sessions whose items went away.

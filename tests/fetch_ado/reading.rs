@@ -76,3 +76,17 @@ async fn links_are_counted_and_only_those_that_move_the_revision_are_seen_as_a_c
     assert_eq!(bug.parent.map(|id| id.0), Some(FIRST_ID));
     assert_eq!(bug.links, Links { items: 2, development: 0, pages: 1, files: 1 });
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_question_can_be_asked_about_single_items() {
+    use heartbeat::fetch::Source;
+    use heartbeat::model::ItemId;
+    let mut setup = Setup::new(SimulatorOptions::default()).await;
+    let (inside, outside) = (ItemId(FIRST_ID + 1), ItemId(FIRST_ID + 2));
+    setup.config.where_clause = format!("[System.Id] <= {inside}");
+    let asked = setup.guarded().asked_for(vec![inside, outside]).await.unwrap();
+    assert_eq!(asked, Some(vec![inside]), "of no matter which date");
+    assert_eq!(setup.simulator.requests(), 1);
+    setup.config.saved_query = "Shared Queries/Heartbeat".to_owned();
+    assert_eq!(setup.guarded().asked_for(vec![inside]).await.unwrap(), None, "it cannot be told");
+}

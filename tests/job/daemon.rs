@@ -186,3 +186,33 @@ fn a_tick_that_meets_the_run_of_another_process_is_skipped_with_that_runs_id() {
                 WHERE decision = 'fired' AND run NOT IN (SELECT run FROM runs)";
     assert_eq!(world.figure(lost), 0, "a time that led to a run has that run");
 }
+
+#[test]
+fn a_code_base_that_is_moved_away_under_the_service_costs_no_item_its_attempts() {
+    let world = World::new(0);
+    let (code, away) = (world.path().join("code"), world.path().join("away"));
+    std::fs::create_dir(&code).unwrap();
+    std::fs::write(code.join("parcel.rs"), "pub fn parcel() {}\n").unwrap();
+    let config = "[limits]\nmax_deep_per_run = 1\n[dedupe]\nretry_delay = \"1s\"\n";
+    std::fs::write(world.path().join("heartbeat.toml"), config).unwrap();
+    let path = format!("repository.path={}", code.display());
+    let mut command = world.demo(&["--set", "schedule.cron=* * * * * *", "--set", &path]);
+    command.arg("--config").arg(world.path().join("heartbeat.toml"));
+    let service = Running::start(command);
+    let database = world.state().join("heartbeat.db");
+    eventually("the state", || database.exists() && tables_exist(&world));
+    let findings = || world.figure("SELECT count(*) FROM findings");
+    eventually("a finding", || findings() >= 1);
+    std::fs::rename(&code, &away).unwrap();
+    let told = "SELECT count(*) FROM runs WHERE outcome = 'config_refused'";
+    eventually("four runs without it", || world.figure(told) >= 4);
+    std::fs::rename(&away, &code).unwrap();
+    let before = findings();
+    eventually("findings after it came back", || findings() >= before + 2);
+    service.signal(Signal::SIGTERM);
+    assert_eq!(crate::support::code(&service.output()), 143);
+    let given_up = "SELECT count(*) FROM heartbeat_state WHERE reason = 'attempts_exhausted'";
+    assert_eq!(world.figure(given_up), 0);
+    let twice = "SELECT count(*) FROM attempts WHERE attempt > 1";
+    assert_eq!(world.figure(twice), 0, "nothing counted against an item");
+}

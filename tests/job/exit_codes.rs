@@ -183,3 +183,48 @@ fn codes_130_and_143_stopped_by_a_signal() {
         assert!(text(&output).contains("interrupted"), "{}", text(&output));
     }
 }
+
+/// A tracker that takes every connection and answers none.
+fn silent_tracker() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("source.base_url=http://{}/nobody", listener.local_addr().unwrap());
+    (listener, address)
+}
+
+#[test]
+fn a_signal_is_heard_while_the_tracker_says_nothing() {
+    for (signal, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let world = World::new(0);
+        let (listener, address) = silent_tracker();
+        // Longer than anybody here waits.
+        let args = ["--once", "--set", &address, "--set", "source.request_timeout=10m"];
+        let mut running = Running::start(world.demo(&args));
+        let connection = listener.accept().unwrap();
+        running.signal(signal);
+        eventually("the end of the run", || running.ended());
+        let output = running.output();
+        assert_eq!(code(&output), expected, "{}", text(&output));
+        drop(connection);
+        let failed =
+            "SELECT count(*) FROM events WHERE event IN ('fetch_failed', 'breaker_changed')";
+        assert_eq!(world.figure(failed), 0, "a stop is no failure of the source");
+        let counted =
+            "SELECT coalesce(sum(json_extract(memory, '$.breaker.failures')), 0) FROM breaker";
+        assert_eq!(world.figure(counted), 0);
+    }
+}
+
+#[test]
+fn code_78_an_agent_that_is_not_there_costs_no_item_its_attempts() {
+    let world = World::new(0);
+    let nowhere = "agent.command=[\"/nonexistent/claude\"]";
+    for _ in 0..5 {
+        let (code, told) = run(&world, &["--once", "--set", nowhere]);
+        assert_eq!(code, 78, "{told}");
+        assert!(told.contains("/nonexistent/claude"), "{told}");
+    }
+    let waiting = "SELECT count(*) FROM heartbeat_state
+                   WHERE phase = 'pending' AND attempts = 0 AND triage_failures = 0";
+    assert_eq!(world.figure(waiting), 19, "everything is still in line");
+    assert_eq!(run(&world, &["--once"]).0, 0, "and is worked on when the agent is there");
+}

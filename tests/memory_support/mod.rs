@@ -48,6 +48,8 @@ pub enum Play {
     Takes(u64),
     /// Used up its time and never told what it cost.
     Silent,
+    /// Never came to life: no process could be started.
+    NoKeeper,
 }
 
 /// Everything outside heartbeat.
@@ -78,6 +80,8 @@ pub struct Outside {
     pub published: Option<Vec<(i64, i64)>>,
     /// The code base; none: a folder that is there.
     pub root: Option<PathBuf>,
+    /// The item that the question does not ask for any more.
+    pub out_of_query: Option<i64>,
     /// A file that every finding names.
     pub names_file: Option<String>,
 }
@@ -222,8 +226,12 @@ struct Code(Arc<Mutex<Outside>>);
 
 impl CodeBase for Code {
     fn context(&self, _: CleanItem, _: Verdict) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
+        let root = self.0.lock().unwrap().root.clone().unwrap_or_else(std::env::temp_dir);
+        if !root.is_dir() {
+            return Box::pin(async move { Err(CodeError::Missing(root)) });
+        }
         let context = CodeContext {
-            root: self.0.lock().unwrap().root.clone().unwrap_or_else(std::env::temp_dir),
+            root,
             overview: String::new(),
             context: String::new(),
             files: 0,

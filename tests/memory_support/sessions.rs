@@ -95,6 +95,11 @@ impl ScriptedSessions {
             self.die();
             return std::future::pending().await;
         }
+        if play == Play::NoKeeper {
+            let outcome = Outcome::SpawnFailed { why: FailureKind::KeeperFailed };
+            let stderr_tail = "Resource temporarily unavailable (os error 11)".into();
+            return Ok(SessionEnd { stderr_tail, ..SessionEnd::without_words(outcome) });
+        }
         let max = self.world.config.limits.max_live_sessions;
         self.journal.register(self.row(&job), max).await?;
         self.tell_start(&job);

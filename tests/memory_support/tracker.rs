@@ -71,6 +71,15 @@ impl Source for Tracker {
         Box::pin(async move { Ok(Box::new(scripted) as Box<dyn Pages>) })
     }
 
+    fn asked_for(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
+        let outside = self.0.lock().unwrap();
+        let asked = ids.into_iter().filter(|id| outside.out_of_query != Some(id.0)).collect();
+        Box::pin(async move { Ok(Some(asked)) })
+    }
+
     fn current(&self, ids: Vec<ItemId>) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
         let outside = self.0.lock().unwrap();
         let current = ids

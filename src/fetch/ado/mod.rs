@@ -171,6 +171,23 @@ impl SourceTrait for AdoSource {
         })
     }
 
+    /// A saved query cannot be asked about single items.
+    fn asked_for(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
+        Box::pin(async move {
+            if !self.0.config.saved_query.is_empty() {
+                return Ok(None);
+            }
+            self.0.transport.recall().await?;
+            let text = wiql::query_of_ids(&ids, &self.0.config.where_clause);
+            let asked = self.0.ask_text(&text, None, Repeat::Never).await;
+            let rows = asked.map_err(|failure| failure.into_error(self.0.transport.now()))?;
+            Ok(Some(rows.ids.into_iter().map(ItemId).collect()))
+        })
+    }
+
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
             self.0.transport.recall().await?;
