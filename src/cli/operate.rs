@@ -96,8 +96,9 @@ impl Context {
     pub(super) fn service(&self, command: &ServiceCommand) -> Result<Code, CommandError> {
         let loaded = self.load()?;
         let state = app::state_folder(&loaded.config, &self.environment)?;
-        let facts =
-            Facts::gather(&loaded.config, loaded.file.as_deref(), &state, &self.environment)?;
+        let state = std::fs::canonicalize(&state).unwrap_or(state);
+        let (file, given) = (loaded.file.as_deref(), self.global.overrides());
+        let facts = Facts::gather(&loaded.config, file, &given, &state, &self.environment)?;
         write_out(&service::run(command, &facts, &self.environment)?)?;
         Ok(Code::Done)
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::error::CommandError;
+use crate::app::Overrides;
 use crate::config::{Config, Environment};
 
 const UNIT: &str = "heartbeat.service";
@@ -91,8 +92,12 @@ pub struct Facts {
     pub program: PathBuf,
     /// The configuration file.
     pub config_file: PathBuf,
+    /// What it is started with: the configuration file, and whatever else was given.
+    pub arguments: Vec<String>,
     /// Where the state lives.
     pub state: PathBuf,
+    /// Folders outside the state that the configuration lets it write to.
+    pub writes: Vec<PathBuf>,
     /// `PATH`, so that the agent is found.
     pub path: String,
     /// The user it runs as, for a service of the whole machine.
@@ -110,6 +115,7 @@ impl Facts {
     pub fn gather(
         config: &Config,
         config_file: Option<&Path>,
+        given: &Overrides,
         state: &Path,
         environment: &Environment,
     ) -> Result<Self, CommandError> {
@@ -120,10 +126,13 @@ impl Facts {
         let home = environment.home().unwrap_or_else(|| "/root".into());
         let default = home.join(".config/heartbeat").join(crate::config::FILE_NAME);
         let (sessions, each) = (config.limits.max_live_sessions, config.limits.max_processes);
+        let config_file = config_file.unwrap_or(default);
         Ok(Self {
             program,
-            config_file: config_file.unwrap_or(default),
+            arguments: arguments(&config_file, given, state),
+            config_file,
             state: state.to_path_buf(),
+            writes: writes(config, state),
             path: environment.text("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
             user: nix::unistd::User::from_uid(nix::unistd::Uid::effective())
                 .ok()
@@ -136,6 +145,28 @@ impl Facts {
             tasks: sessions.saturating_mul(each).saturating_mul(4).saturating_add(128),
         })
     }
+}
+
+/// What was given on this command line holds for the service too.
+fn arguments(config_file: &Path, given: &Overrides, state: &Path) -> Vec<String> {
+    let mut arguments = vec!["--config".to_owned(), config_file.display().to_string()];
+    if given.state_dir.is_some() {
+        arguments.extend(["--state-dir".to_owned(), state.display().to_string()]);
+    }
+    for pair in &given.set {
+        arguments.extend(["--set".to_owned(), pair.clone()]);
+    }
+    arguments
+}
+
+/// Where reports and the log go, as far as that is not below the state anyway.
+fn writes(config: &Config, state: &Path) -> Vec<PathBuf> {
+    let log = config.log.file.parent().unwrap_or(Path::new(""));
+    [config.report.dir.as_path(), log]
+        .into_iter()
+        .filter(|folder| !folder.as_os_str().is_empty() && !folder.starts_with(state))
+        .map(Path::to_path_buf)
+        .collect()
 }
 
 /// Does it; returns what to tell.
@@ -265,8 +296,11 @@ fn secrets_file(facts: &Facts, reach: Reach) -> PathBuf {
 /// RestrictNamespaces and PrivateUsers forbid and ProtectControlGroups would weaken; their runtime
 /// makes code at run time, which MemoryDenyWriteExecute forbids.
 fn systemd(facts: &Facts, reach: Reach) -> String {
-    let (program, config, state) =
-        (quoted(&facts.program), quoted(&facts.config_file), facts.state.display());
+    let command: Vec<String> = std::iter::once(facts.program.display().to_string())
+        .chain(facts.arguments.iter().cloned())
+        .map(|argument| quoted(&argument))
+        .collect();
+    let command = command.join(" ");
     let secrets = secrets_file(facts, reach);
     let mut unit = format!(
         "# Made by `heartbeat service print`. Settings belong into a drop-in: systemctl edit \
@@ -274,7 +308,7 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
          [Unit]\nDescription=Heartbeat: work items triaged and analysed on schedule\n\
          Wants=network-online.target\nAfter=network-online.target\nStartLimitIntervalSec=10min\n\
          StartLimitBurst=5\n\n\
-         [Service]\nType=notify\nNotifyAccess=main\nExecStart={program} --config {config}\n\
+         [Service]\nType=notify\nNotifyAccess=main\nExecStart={command}\n\
          ExecReload=/bin/kill -HUP $MAINPID\nEnvironment=\"PATH={path}\"\n\
          EnvironmentFile=-{secrets}\n",
         path = facts.path.replace('%', "%%").replace('"', "\\\""),
@@ -297,9 +331,14 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
         tasks = facts.tasks,
     );
     if reach == Reach::System {
+        let folders: Vec<String> = std::iter::once(&facts.state)
+            .chain(&facts.writes)
+            .map(|folder| quoted(&folder.display().to_string()))
+            .collect();
+        let folders = folders.join(" ");
         let _: std::fmt::Result = write!(
             unit,
-            "User={}\nProtectSystem=strict\nReadWritePaths={state}\nPrivateTmp=yes\n\
+            "User={}\nProtectSystem=strict\nReadWritePaths={folders}\nPrivateTmp=yes\n\
              ProtectClock=yes\nProtectHostname=yes\nProtectKernelModules=yes\n\
              # Instead of the environment file: LoadCredential=pat:/etc/heartbeat/pat and\n\
              # token_file = \"/run/credentials/{UNIT}/pat\"\n",
@@ -314,9 +353,9 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
     unit
 }
 
-/// One argument of `ExecStart`.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string().replace('%', "%%");
+/// One argument of `ExecStart`, one folder of `ReadWritePaths`.
+fn quoted(text: &str) -> String {
+    let text = text.replace('%', "%%");
     let plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '%' | '+');
     if text.chars().all(plain) {
@@ -328,6 +367,10 @@ fn quoted(path: &Path) -> String {
 /// launchd ends only its own process; heartbeat ends its sessions, and finds orphans at its start.
 fn launchd(facts: &Facts, reach: Reach) -> String {
     let log = facts.state.join("heartbeat.log");
+    let command: String = std::iter::once(facts.program.display().to_string())
+        .chain(facts.arguments.iter().cloned())
+        .map(|argument| format!("    <string>{}</string>\n", xml(&argument)))
+        .collect();
     let user = match reach {
         Reach::System => {
             format!("  <key>UserName</key><string>{}</string>\n", xml(&facts.user))
@@ -341,8 +384,7 @@ fn launchd(facts: &Facts, reach: Reach) -> String {
          <plist version=\"1.0\">\n<dict>\n\
          \x20 <key>Label</key><string>{LABEL}</string>\n\
          \x20 <key>ProgramArguments</key>\n  <array>\n\
-         \x20   <string>{program}</string>\n    <string>--config</string>\n\
-         \x20   <string>{config}</string>\n  </array>\n{user}\
+{command}  </array>\n{user}\
          \x20 <key>EnvironmentVariables</key>\n  <dict><key>PATH</key><string>{path}</string></dict>\n\
          \x20 <key>RunAtLoad</key><true/>\n\
          \x20 <key>KeepAlive</key>\n  <dict><key>SuccessfulExit</key><false/></dict>\n\
@@ -351,8 +393,6 @@ fn launchd(facts: &Facts, reach: Reach) -> String {
          \x20 <key>ProcessType</key><string>Background</string>\n\
          \x20 <key>Umask</key><integer>63</integer>\n\
          \x20 <key>StandardErrorPath</key><string>{log}</string>\n</dict>\n</plist>\n",
-        program = xml(&facts.program.display().to_string()),
-        config = xml(&facts.config_file.display().to_string()),
         path = xml(&facts.path),
         stop = facts.stop_seconds,
         log = xml(&log.display().to_string()),

@@ -45,6 +45,23 @@ async fn systemd_finds_nothing_wrong_with_either_unit() {
     }
 }
 
+/// What was given beside the command holds for the service, and what it writes it may write.
+#[tokio::test]
+async fn flags_and_folders_of_the_command_are_those_of_the_service() {
+    let world = World::new().await;
+    let state = world.path("other state");
+    let state = state.to_str().unwrap();
+    let (reports, logs) = ("report.dir=/srv/reports", "log.file=/var/log/heartbeat/log");
+    let print = ["service", "print", "--state-dir", state, "--set", reports, "--set", logs];
+    let unit = world.run(&[&print[..], &["--systemd", "--system"]].concat()).await.stdout;
+    let flags = format!(" --state-dir \"{state}\" --set \"{reports}\" --set \"{logs}\"\n");
+    assert!(unit.contains(&flags), "{unit}");
+    let folders = format!("ReadWritePaths=\"{state}\" /srv/reports /var/log/heartbeat\n");
+    assert!(unit.contains(&folders), "{unit}");
+    let plist = world.run(&[&print[..], &["--launchd", "--user"]].concat()).await.stdout;
+    assert!(plist.contains(&format!("<string>{state}</string>")), "{plist}");
+}
+
 #[tokio::test]
 async fn a_service_is_installed_once_and_removed() {
     let world = World::new().await;
