@@ -32,6 +32,7 @@
 //! | [`run`] | the way itself, over the seams in `run::edges` | nothing by itself |
 //! | [`simulate`] | stand-ins for tracker and agent, for `--demo`, `selftest` and tests | network, processes |
 //! | [`exec`] | short helper commands, bounded | processes |
+//! | [`private`] | folders and files for their owner only | files |
 //! | [`app`], [`cli`] | the composition root and the command line: the only ones that name concrete edges | everything |
 //!
 //! Direction: words ← pure rooms ← edges ← [`run`] ← [`app`] ← [`cli`]. A pure room does no IO
@@ -97,5 +98,6 @@ pub mod web;
 pub mod run;
 pub mod simulate;
 pub mod exec;
+pub mod private;
 pub mod app;
 pub mod cli;

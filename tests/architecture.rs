@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Each room with the rooms it may know. A room may always know itself.
-const MAY_KNOW: [(&str, &[&str]); 21] = [
+const MAY_KNOW: [(&str, &[&str]); 22] = [
     // Words.
     ("model", &[]),
     ("event", &["model"]),
@@ -20,12 +20,13 @@ const MAY_KNOW: [(&str, &[&str]); 21] = [
     // Edges: they know words and pure rooms, and of each other only the seams that they implement:
     // `store` keeps the breaker of `fetch` and the ledger of `session`.
     ("exec", &[]),
+    ("private", &[]),
     ("config", &["model", "exec", "schedule"]),
     ("schedule", &["model"]),
     ("fetch", &["model", "event", "clock", "config"]),
-    ("context", &["model", "exec"]),
+    ("context", &["model", "exec", "private"]),
     ("session", &["model", "event", "clock", "config", "exec"]),
-    ("store", &["model", "event", "clock", "fetch", "session"]),
+    ("store", &["model", "event", "clock", "fetch", "session", "private"]),
     ("report", &["model", "event", "config", "analyze", "store"]),
     // The way, and what puts it together.
     (
@@ -35,7 +36,7 @@ const MAY_KNOW: [(&str, &[&str]); 21] = [
             "triage", "analyze", "session", "store", "report",
         ],
     ),
-    ("simulate", &["model", "event", "clock", "config", "session", "prompt"]),
+    ("simulate", &["model", "event", "clock", "config", "session", "prompt", "private"]),
     (
         "web",
         &["model", "event", "clock", "config", "session", "store", "report", "schedule", "fetch"],
@@ -45,7 +46,7 @@ const MAY_KNOW: [(&str, &[&str]); 21] = [
         &[
             "model", "event", "clock", "config", "schedule", "fetch", "clean", "dedupe", "prompt",
             "triage", "context", "analyze", "session", "store", "report", "web", "run", "simulate",
-            "exec",
+            "exec", "private",
         ],
     ),
     ("cli", &["*"]),

@@ -153,12 +153,26 @@ fn a_state_moves_to_another_machine_whole() {
     let again = command(&other, &["state", "import"]);
     assert_eq!(again.status.code(), Some(2), "{}", told(&again));
     assert!(told(&again).contains("is not empty"), "{}", told(&again));
+    // What is cut off is not taken for the whole, wherever the cut is.
+    let whole = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    for kept in [1, 2, lines.len() / 2, lines.len() - 2, lines.len() - 1] {
+        fs::write(&file, lines[..kept].join("\n") + "\n").unwrap();
+        let short = folder.path().join(format!("short-{kept}"));
+        let refused = command(&short, &["state", "import"]);
+        assert_eq!(refused.status.code(), Some(2), "{kept} lines: {}", told(&refused));
+        assert!(told(&refused).contains("nothing was imported"), "{}", told(&refused));
+        assert_eq!(count(&short, "SELECT count(*) FROM heartbeat_state"), 0);
+    }
+    fs::write(&file, whole + "{\"table\":\"facts\",\"row\":{}}\n").unwrap();
+    let long = command(&folder.path().join("long"), &["state", "import"]);
+    assert_eq!(long.status.code(), Some(2), "{}", told(&long));
     // On the new machine nothing is new.
     let output = run(&other);
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"nothing_new\""));
     fs::write(
         &file,
-        "{\"format\":\"heartbeat state\",\"schema\":2}\n{\"table\":\"x\",\"row\":{}}\n",
+        "{\"format\":\"heartbeat state\",\"version\":2,\"schema\":2}\n{\"table\":\"x\",\"row\":{}}\n",
     )
     .unwrap();
     let odd = command(&folder.path().join("third"), &["state", "import"]);

@@ -69,9 +69,7 @@ async fn work(rig: &Rig, queue: &Mutex<Vec<usize>>, max_load: f64) {
             max_tree_processes: 3 * MAX_PROCESSES,
         };
         let readings = admission::read_machine();
-        if let Err((reason, detail)) =
-            admission::decide(&readings, &limits, jiff::Timestamp::UNIX_EPOCH)
-        {
+        if let Err((reason, detail)) = admission::decide(&readings, &limits) {
             assert_eq!(reason, Reason::Load);
             std::fs::write(rig.folder.join(format!("deferred-{item}")), detail).unwrap();
             continue;

@@ -23,8 +23,8 @@ use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
 use crate::report::terminal::Progress;
 use crate::run::Ended;
-use crate::schedule::Decision;
 use crate::schedule::waker::{LONGEST_SLEEP, Pace, WakeSource};
+use crate::schedule::{Decision, day_in};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, LockError, RunLock, TickRow};
 
@@ -263,7 +263,7 @@ where
         let (store, config) = (self.journal.store(), &self.setting.config);
         let now = self.setting.clock.now();
         let live = store.active_sessions().await?.len();
-        let today = store.spending_on(now.strftime("%F").to_string()).await?;
+        let today = store.spending_on(day_in(&config.schedule.timezone, now)).await?;
         let next = self.timetable.schedule.next_after(now);
         let next = next.map_or_else(|| "never".into(), |next| next.to_string());
         let (most, spent) = (config.limits.max_live_sessions, today.committed());

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::Overrides;
-use super::Setting;
 use super::error::CommandError;
+use super::{Setting, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Discover, Environment, FlagValue, LoadRequest, load};
 use crate::fetch::ado::FixedCredential;
 use crate::session::own_identity;
 use crate::simulate::ado::{Simulator, SimulatorOptions};
 use crate::simulate::sample;
-use crate::store::RunLock;
+use crate::store::{RunLock, prepare_folder};
 
 /// What the simulated tracker asks for.
 const TOKEN: &str = "demo";
@@ -31,6 +31,8 @@ pub struct Demo {
     pub simulator: Simulator,
     /// The request its configuration was loaded with, for reloads.
     pub request: LoadRequest,
+    /// The sample code base, if it is not part of the state.
+    _code: Option<TemporaryFolder>,
 }
 
 /// Whether the temporary state begins empty.
@@ -38,7 +40,7 @@ pub struct Demo {
 pub enum Fresh {
     /// What an earlier demo left is removed, unless the user named the folder.
     Yes,
-    /// It stays as it is.
+    /// It stays as it is, to the last byte.
     No,
 }
 
@@ -62,13 +64,13 @@ pub async fn start(
     let simulator = Simulator::start(options)
         .await
         .map_err(CommandError::io("the simulated tracker cannot listen on loopback"))?;
-    let code = sample_code(&state)?;
+    let (code, temporary) = sample_code(&state, fresh)?;
     let request = request(overrides, environment, &simulator, &code, &state)?;
     let loaded = load(&request)?;
     let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
     let setting =
         Setting::new(loaded.config, environment.clone(), clock, Arc::new(secret), &request.cwd)?;
-    Ok(Demo { setting, simulator, request })
+    Ok(Demo { setting, simulator, request, _code: temporary })
 }
 
 /// One folder per user, so that the demo's findings can be read afterwards and nothing piles up.
@@ -103,14 +105,23 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Beside the state, so that a rehearsal can read it without writing into the state.
-fn sample_code(state: &Path) -> Result<PathBuf, CommandError> {
-    let mut name = state.file_name().unwrap_or_default().to_owned();
-    name.push("-parcel");
-    let folder = state.with_file_name(name);
-    sample::write_to(&folder)
-        .map_err(CommandError::io("the sample code base cannot be written"))?;
-    Ok(folder)
+/// In the state, where nothing else can be in its way; for a rehearsal, which writes nothing there,
+/// in a folder that goes with the demo.
+fn sample_code(
+    state: &Path,
+    fresh: Fresh,
+) -> Result<(PathBuf, Option<TemporaryFolder>), CommandError> {
+    let unwritable = || CommandError::io("the sample code base cannot be written");
+    let temporary = match fresh {
+        Fresh::Yes => {
+            prepare_folder(state)?;
+            None
+        }
+        Fresh::No => Some(TemporaryFolder::new("demo").map_err(unwritable())?),
+    };
+    let folder = temporary.as_ref().map_or(state, TemporaryFolder::path).join("parcel");
+    sample::write_to(&folder).map_err(unwritable())?;
+    Ok((folder, temporary))
 }
 
 fn request(

@@ -34,7 +34,7 @@ pub use credential::ConfiguredCredential;
 pub use environment::snapshot;
 pub use logging::{FileLogging, Lifecycle, Logging, start as start_logging};
 pub use notify::Notifier;
-pub use sessions::{LiveSessions, request_end, resolve as resolve_program};
+pub use sessions::{LiveSessions, resolve as resolve_program};
 pub use setting::{Overrides, Setting, load_request, state_folder};
 pub use signals::Signals;
 pub use telemetry::Telemetry;

@@ -1,5 +1,6 @@
 //! One run now, or its rehearsal.
 
+use jiff::SignedDuration;
 use tracing::Instrument as _;
 
 use super::error::CommandError;
@@ -13,6 +14,9 @@ use crate::report::terminal::Progress;
 use crate::run::{Ended, Rehearsal};
 use crate::session::StopHandle;
 use crate::store::{Journal, RunLock, Store};
+
+/// An index that was not used for so long belongs to a code base that is gone.
+const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// Performs one run, showing its progress.
 pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, CommandError> {
@@ -64,6 +68,13 @@ pub(super) async fn tidy(setting: &Setting, store: &Store) {
     match store.prune(setting.clock.now(), setting.config.state.keep_events).await {
         Ok(pruned) => tracing::debug!(?pruned, "old events and logs were removed"),
         Err(error) => tracing::warn!(%error, "old events and logs stay"),
+    }
+    let (cache, now) = (setting.cache.clone(), setting.clock.now());
+    let Ok(before) = now.checked_sub(KEEP_INDEXES) else { return };
+    let removed =
+        tokio::task::spawn_blocking(move || crate::context::remove_unused(&cache, before.into()));
+    if let Ok(removed @ 1..) = removed.await {
+        tracing::info!(removed, "indexes of code bases that nobody asks for were removed");
     }
 }
 

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,12 +13,13 @@ use super::Setting;
 use super::error::CommandError;
 use crate::config::{Config, Environment};
 use crate::model::{BoxFuture, SessionId, Stage};
+use crate::private;
 use crate::run::{Job, Sessions};
 use crate::session::agent::claude::Claude;
 use crate::session::agent::{Agent, Task};
 use crate::session::{
-    LedgerError, LedgerRow, SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason,
-    StopSignal, Supervisor, SupervisorSettings, orphans, process, program,
+    LedgerError, SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason, StopSignal,
+    Supervisor, SupervisorSettings, orphans, program,
 };
 use crate::store::Journal;
 
@@ -60,13 +60,6 @@ impl Drop for Registered {
     fn drop(&mut self) {
         self.sessions.handles().remove(&self.session);
     }
-}
-
-/// Asks a session of another process to end: its keeper, if it is verifiably the one on record,
-/// sweeps the tree by itself. False: there is no such keeper any more.
-pub fn request_end(row: &LedgerRow) -> bool {
-    process::open_verified(&row.keeper)
-        .is_some_and(|keeper| keeper.signal(nix::sys::signal::Signal::SIGTERM).is_ok())
 }
 
 /// Runs the configured agent under the supervisor.
@@ -114,10 +107,10 @@ impl SupervisedSessions {
         };
         let empty = scratch.join("empty");
         for folder in [&scratch, &empty, &scratch.join("home"), &scratch.join("tmp")] {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            private::create_folder(folder)?;
         }
         for (path, content) in self.agent.files(&task) {
-            write_private(&path, &content)?;
+            private::write(&path, &content)?;
         }
         let mut args: Vec<_> = self.config.agent.command[1..].iter().map(Into::into).collect();
         args.extend(self.agent.args(&task));
@@ -230,15 +223,4 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
 pub fn resolve(program: &str, environment: &Environment) -> PathBuf {
     let path = environment.raw("PATH").unwrap_or_default();
     program::find(program, path).unwrap_or_else(|| program.into())
-}
-
-fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    use io::Write as _;
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?
-        .write_all(content)
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::CommandError;
-use super::{LiveSessions, Setting, request_end};
+use super::{LiveSessions, Setting};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::config::credential::http_token;
 use crate::model::{BoxFuture, ItemKey, RunId, SessionId};
 use crate::report::terminal::{Progress, say};
 use crate::session::Ledger as _;
+use crate::session::orphans::request_end;
 use crate::store::{Journal, Store, StoreError};
 use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, bind};
 
@@ -150,7 +151,7 @@ impl Actions for Hands {
             let rows = self.journal().map_err(failed)?.open_rows().await.map_err(failed)?;
             let row = rows.iter().find(|row| row.session == session);
             match row {
-                Some(row) if request_end(row) => Ok(()),
+                Some(row) if request_end(row).is_ok_and(|asked| asked) => Ok(()),
                 Some(_) => Err(ActionError::NotNow(format!(
                     "the keeper of session {session} is gone; the next run clears what is left"
                 ))),

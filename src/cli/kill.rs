@@ -6,13 +6,12 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use serde::Serialize;
 
 use super::error::CommandError;
 use crate::clock::Clock;
 use crate::model::SessionId;
-use crate::session::{Ledger, LedgerRow, process};
+use crate::session::{Ledger, LedgerRow, orphans, process};
 use crate::store::{Journal, Store};
 
 /// What a keeper may take beyond the grace.
@@ -41,17 +40,13 @@ pub async fn kill(
     let id = find(store, session).await?;
     let journal = Journal::open(store.clone(), clock.clone(), None)?;
     let row = row(&journal, id).await?;
-    let Some(keeper) = process::open_verified(&row.keeper) else {
+    let asked = orphans::request_end(&row)
+        .map_err(CommandError::io(format!("the keeper of session {id} cannot be signalled")))?;
+    if !asked {
         return Err(CommandError::NotFound(format!(
             "the keeper of session {id} is gone already; what is left of it is ended before the next run"
         )));
-    };
-    keeper.signal(Signal::SIGTERM).map_err(|error| CommandError::Io {
-        what: format!("the keeper of session {id} cannot be signalled"),
-        source: error,
-    })?;
-    // Somebody may have stopped it.
-    keeper.signal(Signal::SIGCONT).ok();
+    }
     let waited = tokio::time::timeout(grace + BEYOND_GRACE, gone(&journal, &row));
     let gone = waited.await.is_ok();
     let closed = !is_open(&journal, id).await?;

@@ -160,6 +160,10 @@ impl Context {
             max_size: log.max_size,
             keep: log.keep,
         });
+        if file.is_some() {
+            // It may stand in the state folder, which must not look like somebody else's for it.
+            crate::store::prepare_folder(&app::state_folder(config, &self.environment)?)?;
+        }
         let lifecycle = if service && self.progress() != Progress::Live {
             app::Lifecycle::Logged
         } else {

@@ -9,6 +9,7 @@ use super::error::CommandError;
 use crate::app::aftermath;
 use crate::config::{Config, HeldSecrets, ReportFormat};
 use crate::report::digest::{Report, Scope};
+use crate::schedule::midnight_in;
 use crate::store::Store;
 
 /// Arguments of `heartbeat report`.
@@ -37,17 +38,22 @@ pub async fn text(
     now: Timestamp,
     json: bool,
 ) -> Result<String, CommandError> {
-    let scope = scope(args, store, now).await?;
+    let scope = scope(args, store, &config.schedule.timezone, now).await?;
     let report = Report::gather(store, scope, &config.source.project, now).await?.without(secrets);
     let default = if json { ReportFormat::Json } else { ReportFormat::Md };
     aftermath::render(&report, args.format.unwrap_or(default))
 }
 
-async fn scope(args: &ReportArgs, store: &Store, now: Timestamp) -> Result<Scope, CommandError> {
+async fn scope(
+    args: &ReportArgs,
+    store: &Store,
+    zone: &str,
+    now: Timestamp,
+) -> Result<Scope, CommandError> {
     if let Some(since) = &args.since {
         // The present moment belongs to it.
         let to = now.saturating_add(jiff::SignedDuration::from_millis(1)).unwrap_or(now);
-        return Ok(Scope::Period { from: parse_since(since, now)?, to });
+        return Ok(Scope::Period { from: parse_since(since, zone, now)?, to });
     }
     let run = match &args.run {
         Some(id) => store.run_like(id.to_lowercase()).await?.ok_or_else(|| {
@@ -62,8 +68,8 @@ async fn scope(args: &ReportArgs, store: &Store, now: Timestamp) -> Result<Scope
     Ok(Scope::Run { run: run.run })
 }
 
-/// A span back from now, a day in UTC, or a time.
-fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
+/// A span back from now, a day in the schedule's time zone, or a time.
+fn parse_since(text: &str, zone: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
     let wrong = || {
         CommandError::Usage(format!(
             "--since {text:?} is no time; write a span such as 7d or 12h, or a day such as 2026-11-09"
@@ -73,10 +79,7 @@ fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
         return Ok(time);
     }
     if let Ok(day) = text.parse::<jiff::civil::Date>() {
-        return day
-            .to_zoned(jiff::tz::TimeZone::UTC)
-            .map(|day| day.timestamp())
-            .map_err(|_| wrong());
+        return midnight_in(zone, day).ok_or_else(wrong);
     }
     let span: jiff::Span = text.trim_start_matches('-').parse().map_err(|_| wrong())?;
     let back =
@@ -91,11 +94,13 @@ mod tests {
     #[test]
     fn since_takes_spans_days_and_times() {
         let now: Timestamp = "2026-11-16T08:00:00Z".parse().unwrap();
-        let since = |text| parse_since(text, now).map(|t| t.to_string());
+        let since = |text| parse_since(text, "UTC", now).map(|t| t.to_string());
         assert_eq!(since("7d").unwrap(), "2026-11-09T08:00:00Z");
         assert_eq!(since("12h").unwrap(), "2026-11-15T20:00:00Z");
         assert_eq!(since("2026-11-01").unwrap(), "2026-11-01T00:00:00Z");
         assert_eq!(since("2026-11-01T05:00:00+01:00").unwrap(), "2026-11-01T04:00:00Z");
         assert!(since("yesterday").is_err());
+        let berlin = parse_since("2026-11-01", "Europe/Berlin", now).unwrap();
+        assert_eq!(berlin.to_string(), "2026-10-31T23:00:00Z");
     }
 }

@@ -72,8 +72,8 @@ fn transfer(error: TransferError) -> CommandError {
     match error {
         TransferError::Store(error) => error.into(),
         TransferError::Io(error) => CommandError::io("the export failed")(error),
-        told @ (TransferError::Line { .. } | TransferError::NotEmpty) => {
-            CommandError::Usage(told.to_string())
-        }
+        told @ (TransferError::Line { .. }
+        | TransferError::NotWhole { .. }
+        | TransferError::NotEmpty) => CommandError::Usage(told.to_string()),
     }
 }

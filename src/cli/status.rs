@@ -13,6 +13,7 @@ use crate::fetch::{Remembered, SourceMemory};
 use crate::model::RunId;
 use crate::report::lines::{amount, clip, short_key, word};
 use crate::report::moment::moment;
+use crate::schedule::day_in;
 use crate::session::containment::detect;
 use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, OpenItems, Phase, RunLock, RunRow,
@@ -44,7 +45,7 @@ pub struct Status {
     pub items: Vec<(Phase, u32)>,
     /// Items that are not finished.
     pub open: OpenItems,
-    /// Money today, UTC.
+    /// Money today, in the schedule's time zone.
     pub today: Spending,
     /// Money of the last days, by day and purpose.
     pub spending: Vec<StageSpending>,
@@ -79,6 +80,7 @@ pub async fn status(
     let memory = journal.load(&config.source.name).await;
     let last_run = store.runs(1).await?.pop();
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
+    let zone = &config.schedule.timezone;
     Ok(Status {
         holder_health: held.as_ref().map(|held| held.health),
         holder: held.map(|held| held.holder),
@@ -88,9 +90,9 @@ pub async fn status(
         sessions: store.active_sessions().await?,
         items: store.phase_counts().await?,
         open: store.open_items(most_items).await?,
-        today: store.spending_on(day_of(now)).await?,
+        today: store.spending_on(day_in(zone, now)).await?,
         spending: store
-            .spending_since(day_of(now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
+            .spending_since(day_in(zone, now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
             .await?,
         budget_per_day: config.budget.per_day,
         source: memory.ok(),
@@ -100,10 +102,6 @@ pub async fn status(
         config_fault: store.last_config_fault().await?,
         config_waiting: store.keys_waiting_for_restart().await?,
     })
-}
-
-fn day_of(at: Timestamp) -> String {
-    at.strftime("%F").to_string()
 }
 
 /// The strongest containment this machine allows, found out by trying.

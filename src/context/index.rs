@@ -83,7 +83,7 @@ impl Index {
             return Err(unreadable(std::io::ErrorKind::NotADirectory.into()));
         }
         let unwritable = |source| ContextError::Store { path: cache.to_owned(), source };
-        std::fs::create_dir_all(cache).map_err(unwritable)?;
+        crate::private::create_folder(cache).map_err(unwritable)?;
         let store = Store::open(&cache.canonicalize().map_err(unwritable)?, &root)?;
         let (_lock, now) = store.lock()?;
         let mut report = BuildReport { rebuilt: given_up, ..BuildReport::default() };

@@ -88,6 +88,7 @@ pub use query::{Query, Weighted};
 pub use rank::{RankedFile, rank};
 pub use scan::{Found, Skipped, Stamp};
 pub use signals::{SIGNALS, Signals, signals};
+pub use store::remove_unused;
 
 /// How an index is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

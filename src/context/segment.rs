@@ -132,7 +132,7 @@ impl Builder {
         {
             return Err(error);
         }
-        let mut file = File::create_new(path)?;
+        let mut file = crate::private::options().write(true).create_new(true).open(path)?;
         for part in [&head, &table, &postings, &self.outlines] {
             file.write_all(part)?;
         }

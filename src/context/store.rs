@@ -10,6 +10,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
@@ -18,9 +19,12 @@ use super::bytes::Malformed;
 use super::catalog::Catalog;
 use super::history::History;
 use super::scan::Stamp;
+use crate::private;
 
 const CATALOG: &str = "catalog";
 const HISTORY: &str = "history";
+/// Written at every use, so that its time tells of the last one.
+const LOCK: &str = "lock";
 
 /// The folder of one repository's index.
 #[derive(Debug, Clone)]
@@ -49,11 +53,7 @@ impl Store {
         if folder.starts_with(root) {
             return Err(ContextError::CacheInsideRepository { cache: cache.to_owned() });
         }
-        let mut builder = fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder
-            .recursive(true)
-            .create(&folder)
+        private::create_folder(&folder)
             .map_err(|source| ContextError::Store { path: folder.clone(), source })?;
         Ok(Self { folder, root: root_text })
     }
@@ -72,14 +72,17 @@ impl Store {
     /// The second value is the file system's present time, by which file times can be judged.
     pub(super) fn lock(&self) -> Result<(File, i64), ContextError> {
         let lock = || -> std::io::Result<(File, i64)> {
-            let mut file =
-                File::options().create(true).truncate(false).write(true).open(self.path("lock"))?;
+            let mut file = private::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(self.path(LOCK))?;
             file.lock()?;
             file.write_all(b"\n")?;
             let now = Stamp::of(&file.metadata()?).changed;
             Ok((file, now))
         };
-        lock().map_err(self.error("lock"))
+        lock().map_err(self.error(LOCK))
     }
 
     /// The repository's root, as the catalogue writes it.
@@ -123,9 +126,58 @@ impl Store {
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), ContextError> {
         let replace = || -> std::io::Result<()> {
             let next = self.path(&format!("{name}.next"));
-            fs::write(&next, content)?;
+            let mut file = private::create_file(&next)?;
+            file.write_all(content)?;
             fs::rename(&next, self.path(name))
         };
         replace().map_err(self.error(name))
+    }
+}
+
+/// Removes the indexes below `cache` that nobody has used since `before`; returns how many. They are
+/// built anew should their repository come back.
+pub fn remove_unused(cache: &Path, before: SystemTime) -> usize {
+    let Ok(entries) = fs::read_dir(cache) else { return 0 };
+    let is_unused = |folder: &Path| {
+        let used = fs::metadata(folder.join(LOCK)).and_then(|data| data.modified());
+        used.is_ok_and(|used| used < before)
+    };
+    let folders = entries.flatten().map(|entry| entry.path());
+    folders
+        .filter(|folder| is_unused(folder))
+        .filter(|folder| {
+            let builder = File::open(folder.join(LOCK));
+            let is_free = builder.as_ref().is_ok_and(|lock| lock.try_lock().is_ok());
+            is_free && fs::remove_dir_all(folder).is_ok()
+        })
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_nobody_uses_goes_and_one_in_use_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, root) = (folder.path(), Path::new("/somewhere"));
+        let stores = ["old", "held", "new"].map(|name| {
+            let store = Store::open(cache, &root.join(name)).unwrap();
+            drop(store.lock().unwrap());
+            store
+        });
+        let long_ago = SystemTime::UNIX_EPOCH;
+        for store in &stores[..2] {
+            let lock = File::options().write(true).open(store.path(LOCK)).unwrap();
+            lock.set_modified(long_ago).unwrap();
+        }
+        let held = File::open(stores[1].path(LOCK)).unwrap();
+        held.try_lock().unwrap();
+        let before = long_ago + std::time::Duration::from_secs(1);
+        assert_eq!(remove_unused(cache, before), 1);
+        assert_eq!(stores.each_ref().map(|store| store.folder.exists()), [false, true, true]);
+        drop(held);
+        assert_eq!(remove_unused(cache, before), 1);
+        assert_eq!(remove_unused(&cache.join("none"), before), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! One item and what is known of it → a decision with its reason.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::event::{Decision, Reason};
 use crate::model::Verdict;
@@ -39,9 +39,6 @@ pub struct Known {
     /// Every attempt on the text that is seen now is used up.
     pub exhausted: bool,
 }
-
-/// A wait longer than any retry delay was written by a clock that was wrong.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(36);
 
 /// Where an item stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +107,7 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
 
 /// Ahead, and no further than a delay can be.
 fn lies_ahead(next: Timestamp, now: Timestamp) -> bool {
-    next > now && next.duration_since(now) <= LONGEST_WAIT
+    next > now && next.duration_since(now) <= crate::model::LONGEST_WAIT
 }
 
 #[cfg(test)]
@@ -198,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_wait_written_by_a_clock_a_year_ahead_is_over() {
-        let next = Some(now() + SignedDuration::from_hours(24 * 365));
+        let next = Some(now() + jiff::SignedDuration::from_hours(24 * 365));
         let known = known(Standing::Waiting(next), "a", None);
         assert_eq!(decided(Some(known), "a"), (Decision::New, Reason::RetryDue));
     }

@@ -9,6 +9,7 @@ mod item;
 mod money;
 mod outcome;
 mod verdict;
+mod wait;
 
 pub use finding::{Confidence, Effort, FileReference, Finding, Risk};
 pub use future::BoxFuture;
@@ -19,3 +20,4 @@ pub use item::{
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use verdict::{Complexity, Verdict};
+pub use wait::LONGEST_WAIT;

@@ -11,6 +11,7 @@ use super::advice::provider_reason;
 use super::{Job, Run, RunError};
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, Outcome, SessionId, Usd};
+use crate::schedule::day_in;
 use crate::session::{LedgerError, SessionEnd, StopHandle, StopReason};
 use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
@@ -100,6 +101,7 @@ impl Run {
             subject,
             worst_case,
             caps: BudgetCaps { per_run: budget.per_run, per_day: budget.per_day },
+            day: day_in(&self.config.schedule.timezone, self.journal.clock().now()),
             max_attempts: self.config.limits.max_attempts,
         }
     }

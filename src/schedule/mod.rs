@@ -5,10 +5,12 @@
 //! but the waker is pure: times come in as arguments.
 
 mod cron;
+mod day;
 mod decide;
 mod upcoming;
 pub mod waker;
 
 pub use cron::{Schedule, ScheduleError};
+pub use day::{day_in, midnight_in};
 pub use decide::{Decision, MISSED_COUNTED, Policy, Situation, delay_on_host, no_later_than};
 pub use upcoming::{ClockChange, Upcoming, render};

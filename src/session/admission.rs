@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use jiff::Timestamp;
-
 use crate::event::Reason;
 
 /// What was measured.
@@ -21,10 +19,6 @@ pub struct Readings {
     pub memory_pressure: Option<f64>,
     /// Processes alive in our trees.
     pub tree_processes: u32,
-    /// Why the budget does not allow it, if it does not.
-    pub budget_refusal: Option<String>,
-    /// The provider refuses work until then.
-    pub provider_until: Option<Timestamp>,
 }
 
 /// What is allowed.
@@ -56,18 +50,11 @@ impl Limits {
 }
 
 /// Decides. A refusal names the gate and what was measured.
-pub fn decide(
-    readings: &Readings,
-    limits: &Limits,
-    now: Timestamp,
-) -> Result<(), (Reason, String)> {
+///
+/// Money and the provider have their say elsewhere: in the transaction that claims the work, and
+/// before it.
+pub fn decide(readings: &Readings, limits: &Limits) -> Result<(), (Reason, String)> {
     let refuse = |reason, detail| Err((reason, detail));
-    if let Some(until) = readings.provider_until.filter(|until| *until > now) {
-        return refuse(Reason::ProviderLimit, format!("the provider refuses work until {until}"));
-    }
-    if let Some(detail) = &readings.budget_refusal {
-        return refuse(Reason::Budget, detail.clone());
-    }
     let (live, max) = (readings.live_sessions, limits.max_live_sessions);
     if live >= max {
         return refuse(Reason::MaxLiveSessions, format!("{live} of {max} sessions are alive"));
@@ -93,7 +80,7 @@ pub fn decide(
     }
 }
 
-/// Reads what the machine says; sessions, budget and provider are the caller's to fill in.
+/// Reads what the machine says; our sessions and their processes are the caller's to fill in.
 ///
 /// Where there is no `/proc` the load comes from `getloadavg` and memory is unknown, which refuses
 /// nothing.
@@ -150,7 +137,7 @@ mod tests {
     }
 
     fn reason(readings: &Readings) -> Option<Reason> {
-        decide(readings, &limits(), Timestamp::UNIX_EPOCH).err().map(|(reason, _)| reason)
+        decide(readings, &limits()).err().map(|(reason, _)| reason)
     }
 
     #[test]
@@ -161,25 +148,16 @@ mod tests {
 
     #[test]
     fn every_gate_can_refuse() {
-        let later = Timestamp::from_second(60).unwrap();
         let cases = [
             (Readings { live_sessions: 3, ..calm() }, Reason::MaxLiveSessions),
             (Readings { load: 1.7, ..calm() }, Reason::Load),
             (Readings { available_memory: Some(1), ..calm() }, Reason::Memory),
             (Readings { memory_pressure: Some(30.0), ..calm() }, Reason::Memory),
             (Readings { tree_processes: 72, ..calm() }, Reason::Processes),
-            (Readings { budget_refusal: Some("spent".into()), ..calm() }, Reason::Budget),
-            (Readings { provider_until: Some(later), ..calm() }, Reason::ProviderLimit),
         ];
         for (readings, expected) in cases {
             assert_eq!(reason(&readings), Some(expected), "{readings:?}");
         }
-    }
-
-    #[test]
-    fn a_limit_of_the_past_is_over() {
-        let readings = Readings { provider_until: Some(Timestamp::UNIX_EPOCH), ..calm() };
-        assert_eq!(reason(&readings), None);
     }
 
     #[test]

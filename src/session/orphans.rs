@@ -91,7 +91,8 @@ fn is_supervised_elsewhere(row: &LedgerRow) -> bool {
 async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
     let of_this_boot = |row: &&LedgerRow| row.keeper.boot_id == boot;
     for row in rows.iter().filter(of_this_boot) {
-        ask_keeper(row);
+        // Its heartbeat is gone, so it has already begun; this only makes sure of it.
+        request_end(row).ok();
     }
     for row in rows.iter().filter(of_this_boot) {
         await_keeper(row, until).await;
@@ -107,15 +108,6 @@ async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
         rows.iter().filter(of_this_boot).map(|row| row.session).collect();
     let scan = scan_marked(sessions, left).await;
     rows.iter().map(|row| scan.ended(row.session)).collect()
-}
-
-/// A keeper that is verifiably ours sweeps by itself: wakes it, should somebody have stopped it.
-fn ask_keeper(row: &LedgerRow) {
-    if let Some(pidfd) = open_keeper(&row.keeper, row.session) {
-        // Its heartbeat is gone, so it has already begun; the signals only make sure of it.
-        pidfd.signal(Signal::SIGTERM).ok();
-        pidfd.signal(Signal::SIGCONT).ok();
-    }
 }
 
 async fn await_keeper(row: &LedgerRow, until: Instant) {
@@ -279,9 +271,14 @@ impl MarkedScan {
     }
 }
 
-/// Asks the keeper of a row to end its session; false if it is not alive any more.
+/// Asks the keeper of a row to end its session with grace and to sweep; false if it is not alive any
+/// more. It is certain to be its keeper: by start time, boot, handle and command line.
 ///
-/// For another process than the one that supervises it, such as `heartbeat kill`.
-pub fn request_end(row: &LedgerRow) -> bool {
-    open_keeper(&row.keeper, row.session).is_some_and(|pidfd| pidfd.signal(Signal::SIGTERM).is_ok())
+/// For whoever does not supervise it: the next life, the dashboard, `heartbeat kill`.
+pub fn request_end(row: &LedgerRow) -> std::io::Result<bool> {
+    let Some(keeper) = open_keeper(&row.keeper, row.session) else { return Ok(false) };
+    keeper.signal(Signal::SIGTERM)?;
+    // Somebody may have stopped it.
+    keeper.signal(Signal::SIGCONT).ok();
+    Ok(true)
 }

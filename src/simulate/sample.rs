@@ -4,6 +4,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::private;
+
 macro_rules! sample {
     ($($path:literal),+ $(,)?) => { [$(($path, include_str!(concat!("sample/", $path)))),+] };
 }
@@ -34,9 +36,9 @@ pub fn write_to(folder: &Path) -> io::Result<()> {
     for (path, content) in FILES {
         let file = folder.join(path);
         if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent)?;
+            private::create_folder(parent)?;
         }
-        std::fs::write(file, content)?;
+        private::write(&file, content.as_bytes())?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::model::{RunId, SessionId, Stage, Usd};
 pub struct BudgetCaps {
     /// In one run.
     pub per_run: Usd,
-    /// In one day, UTC.
+    /// In one day.
     pub per_day: Usd,
 }
 
@@ -127,7 +127,7 @@ fn spending(row: &rusqlite::Row<'_>) -> Sql<Spending> {
 }
 
 impl Store {
-    /// Money of one day (`2026-11-16`, UTC).
+    /// Money of one day, as `2026-11-16`.
     pub async fn spending_on(&self, day: String) -> Result<Spending, StoreError> {
         self.read(move |connection| on_day(connection, &day)).await
     }

@@ -23,6 +23,8 @@ pub struct Claim {
     pub worst_case: Usd,
     /// The caps it must stay under.
     pub caps: BudgetCaps,
+    /// The day it counts for, as `2026-11-16`.
+    pub day: String,
     /// Attempts an item has on one text; a claim beyond them is refused.
     pub max_attempts: u32,
 }
@@ -43,7 +45,6 @@ impl Journal {
     /// returned; a triage claim only reserves its money and returns 1.
     pub async fn claim(&self, claim: Claim) -> Result<Result<u32, ClaimRefusal>, StoreError> {
         let now = self.clock().now();
-        let day = now.strftime("%F").to_string();
         self.commit(move |transaction, _| {
             let attempt = match claim.stage {
                 Stage::Triage => 1,
@@ -56,7 +57,7 @@ impl Journal {
                 session: claim.session,
                 run: claim.run,
                 stage: claim.stage,
-                day: &day,
+                day: &claim.day,
                 worst_case: claim.worst_case,
             };
             if let Err(refusal) = budget::reserve(transaction, &reservation, claim.caps)? {

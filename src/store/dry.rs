@@ -3,26 +3,65 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{DATABASE, StoreError};
+use rusqlite::{Connection, OpenFlags};
 
-/// Copies the database and its write-ahead log from `state` into `to`. The original is only read;
-/// a state that does not exist yet gives an empty folder.
+use super::{DATABASE, StoreError, create_private_file, explain};
+
+/// Copies the database from `state` into `to`, as it is at one moment, whoever writes to it
+/// meanwhile. The original is only read; a state that does not exist yet gives an empty folder.
 pub fn scratch_copy(state: &Path, to: &Path) -> Result<(), StoreError> {
-    for suffix in ["", "-wal"] {
-        let name = format!("{DATABASE}{suffix}");
-        match fs::copy(state.join(&name), to.join(&name)) {
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => {
-                return Err(StoreError::Folder {
-                    path: state.join(name),
-                    source,
-                    hint: "Check that it can be read by this user",
-                });
-            }
-        }
+    let (from, to) = (state.join(DATABASE), to.join(DATABASE));
+    let unreadable = |source| StoreError::Folder {
+        path: from.clone(),
+        source,
+        hint: "Check that it can be read by this user",
+    };
+    match copy_at_rest(&from, &to) {
+        Ok(true) => Ok(()),
+        Ok(false) => copy_in_use(&from, &to),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(unreadable(error)),
     }
-    Ok(())
+}
+
+/// A database that nobody has open is a single file, and SQLite would have to make others beside it
+/// to read it. False: somebody has it open, or had before the copy was made.
+fn copy_at_rest(from: &Path, to: &Path) -> io::Result<bool> {
+    let before = fs::metadata(from)?;
+    if has_side_files(from) {
+        return Ok(false);
+    }
+    fs::copy(from, to)?;
+    let after = fs::metadata(from)?;
+    let same = before.len() == after.len() && before.modified()? == after.modified()?;
+    if same && !has_side_files(from) {
+        return Ok(true);
+    }
+    fs::remove_file(to)?;
+    Ok(false)
+}
+
+/// The write-ahead log and its index stand beside a database as long as somebody has it open, and
+/// after a crash.
+fn has_side_files(database: &Path) -> bool {
+    ["-wal", "-shm"].iter().any(|suffix| {
+        let mut name = database.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name).exists()
+    })
+}
+
+/// As SQLite itself sees it in one read transaction. A connection that may only read writes nothing
+/// to the database or its log, and does not tidy up when it closes.
+fn copy_in_use(from: &Path, to: &Path) -> Result<(), StoreError> {
+    create_private_file(to)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let copy = || {
+        let connection = Connection::open_with_flags(from, flags)?;
+        connection.busy_timeout(super::PATIENCE)?;
+        connection.execute("VACUUM INTO ?1", [to.to_string_lossy()])
+    };
+    copy().map(drop).map_err(|error| explain(from, error))
 }

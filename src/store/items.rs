@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,6 @@ use super::rows::{Ms, from_optional_json, from_word, to_json, to_word};
 use super::{Journal, Sql, Store, StoreError};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Verdict};
-
-/// No retry delay is longer.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(36);
 
 /// Where an item stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,7 +120,7 @@ impl Store {
             };
             let sql = format!("{} UNION {}", line("priority <= ?4"), line("TRUE"));
             // A wait longer than any delay was written by a wrong clock, and is over.
-            let too_far = now.saturating_add(LONGEST_WAIT).unwrap_or(now);
+            let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
             connection
                 .prepare_cached(&sql)?
                 .query_map(params![Ms(now), Ms(too_far), limit, urgent_priority], |row| {

@@ -6,9 +6,8 @@
 //! fact is never without its event. Followers and `events.ndjson` see events after the commit.
 
 use std::convert::Infallible;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +21,7 @@ use crate::clock::Clock;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded, Sink};
 use crate::model::RunId;
+use crate::private;
 
 /// Followers that fall further behind than this lose events and are told so.
 const FOLLOWER_LAG: usize = 4096;
@@ -240,8 +240,8 @@ pub fn run_folder(state: &Path, run: RunId) -> PathBuf {
 fn open_ndjson(state: &Path, run: RunId) -> Result<File, StoreError> {
     let folder = run_folder(state, run);
     let open = || -> io::Result<File> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(EVENTS_FILE))
+        private::create_folder(&folder)?;
+        private::options().create(true).append(true).open(folder.join(EVENTS_FILE))
     };
     open().map_err(|source| StoreError::Folder {
         path: folder.clone(),

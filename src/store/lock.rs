@@ -7,9 +7,8 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::exclusive;
 use crate::clock::Clock;
 use crate::model::RunId;
+use crate::private;
 use crate::session::{ProcessIdentity, process};
 
 /// Name of the lock in the state folder.
@@ -177,12 +177,11 @@ impl RunLock {
     ) -> Result<Self, LockError> {
         let path = folder.join(LOCK);
         let io = |source| LockError::Io { path: path.clone(), source };
-        let mut file = OpenOptions::new()
+        let mut file = private::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o600)
             .open(&path)
             .map_err(io)?;
         let held = |holder: Option<Holder>| LockError::Held {

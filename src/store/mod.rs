@@ -32,14 +32,14 @@ mod totals;
 mod transfer;
 mod views;
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::private;
 
 pub use attempts::AttemptRow;
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
@@ -52,6 +52,7 @@ pub use lock::{Held, Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use ndjson::catch_up;
 pub use pages::{FirstRunFact, PageRecord, Planned, Write};
+pub use place::prepare_folder;
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
 pub use runs::{RunRow, TickRow};
@@ -59,6 +60,9 @@ pub use spending::StageSpending;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use transfer::TransferError;
 pub use views::{ActiveSession, FindingRow, ItemRow, OpenItems, SessionRow};
+
+/// How long a writer in the way is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Name of the database in the state folder.
 pub const DATABASE: &str = "heartbeat.db";
@@ -142,6 +146,17 @@ pub enum StoreError {
         /// Which kind.
         kind: &'static str,
     },
+    /// A folder that serves something else.
+    #[error(
+        "{path} is not a state of heartbeat's: {why}; nothing was touched. Name a new or an empty \
+         folder with --state-dir or [state] dir"
+    )]
+    NotOurs {
+        /// Which.
+        path: PathBuf,
+        /// In a few words.
+        why: String,
+    },
     /// The session ledger, told by whoever used it.
     #[error("{0}")]
     Ledger(String),
@@ -180,7 +195,7 @@ pub(crate) type Sql<T> = Result<T, rusqlite::Error>;
 impl Store {
     /// Opens the state in `folder`, creating and migrating it as needed.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        create_private_folder(folder)?;
+        prepare_folder(folder)?;
         place::refuse_network(folder)?;
         let database = folder.join(DATABASE);
         place::refuse_emptied(folder, &database)?;
@@ -272,7 +287,7 @@ fn connect(database: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
     let connection =
         Connection::open_with_flags(database, flags).map_err(|e| explain(database, e))?;
     let prepare = || -> Sql<()> {
-        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.busy_timeout(PATIENCE)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
@@ -283,30 +298,15 @@ fn connect(database: &Path, mode: OpenFlags) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn create_private_folder(folder: &Path) -> Result<(), StoreError> {
-    let fail = |source, hint| StoreError::Folder { path: folder.into(), source, hint };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| {
-        fail(e, "Choose a folder that can be written, with --state-dir or [state] dir")
-    })?;
-    let mode =
-        fs::metadata(folder).map_err(|e| fail(e, "Check its permissions"))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|e| {
-            fail(e, "It is open to others and not ours to close: run chmod 700 on it")
-        })?;
-    }
-    Ok(())
-}
-
 /// SQLite gives its side files the mode of the database, so creating that one privately is enough.
 fn create_private_file(path: &Path) -> Result<(), StoreError> {
-    fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop).map_err(
-        |source| StoreError::Folder {
+    private::options().create(true).append(true).open(path).map(drop).map_err(|source| {
+        StoreError::Folder {
             path: path.into(),
             source,
             hint: "Check that the folder and the disk can be written",
-        },
-    )
+        }
+    })
 }
 
 /// Turns SQLite's word into one that says what to do.
@@ -332,3 +332,5 @@ fn explain(database: &Path, error: rusqlite::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upkeep_tests;

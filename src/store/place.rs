@@ -1,11 +1,14 @@
 //! Is the place fit to hold a state?
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use nix::sys::statfs::statfs;
 
-use super::StoreError;
+use super::{DATABASE, StoreError};
+use crate::private;
 
 /// File systems that several machines may share, by the number the kernel gives them. Locks do not
 /// hold there between machines, and a write-ahead log needs memory that is shared.
@@ -46,6 +49,54 @@ fn kind_number(_: &nix::sys::statfs::Statfs) -> i64 {
 
 fn network_kind(number: i64) -> Option<&'static str> {
     NETWORK.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
+}
+
+/// What heartbeat itself puts into a state folder.
+const OWN: [&str; 10] = [
+    DATABASE,
+    "heartbeat.db-wal",
+    "heartbeat.db-shm",
+    super::lock::LOCK,
+    "live.json",
+    "live.json.new",
+    "runs",
+    "scratch",
+    "index",
+    "parcel",
+];
+
+/// Makes the folder, or takes one that is empty or a state already, and closes it to others. A
+/// folder that serves something else is refused and left as it is: closing it would take it from
+/// whoever uses it.
+pub fn prepare_folder(folder: &Path) -> Result<(), StoreError> {
+    let fail = |source, hint| StoreError::Folder { path: folder.into(), source, hint };
+    let unusable =
+        |source| fail(source, "Choose a folder that can be used, with --state-dir or [state] dir");
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return private::create_folder(folder).map_err(unusable);
+        }
+        Err(error) => return Err(unusable(error)),
+    };
+    let mode = fs::metadata(folder).map_err(unusable)?.permissions().mode();
+    let not_ours = |why| StoreError::NotOurs { path: folder.into(), why };
+    if mode & 0o1000 != 0 {
+        return Err(not_ours("it is shared by several users".into()));
+    }
+    let foreign = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .find(|name| !OWN.contains(&name.as_str()));
+    if let Some(name) = foreign.filter(|_| !folder.join(DATABASE).exists()) {
+        return Err(not_ours(format!("it holds other things, such as {name:?}")));
+    }
+    if mode & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|e| {
+            fail(e, "It is open to others and not ours to close: run chmod 700 on it")
+        })?;
+    }
+    Ok(())
 }
 
 /// A database of no bytes beside the traces of earlier runs lost its content: SQLite would take it

@@ -1,15 +1,15 @@
-//! What is kept how long: findings, attempts and items for ever; events and the files of runs by
-//! age and number. Between runs, in small transactions, and never with `VACUUM`: freed pages are
-//! used again.
+//! What is kept how long: findings, attempts and items for ever; events, scheduled times and the
+//! files of runs by age and number. What is counted of them is added to a total before it goes.
+//! Between runs, in small transactions, and never with `VACUUM`: freed pages are used again.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::journal::run_folder;
 use super::rows::Ms;
-use super::{Sql, Store, StoreError};
+use super::{Sql, Store, StoreError, totals};
 use crate::model::RunId;
 
 /// Of these newest runs everything is kept, whatever the clock says: one that jumped a year ahead
@@ -17,6 +17,8 @@ use crate::model::RunId;
 const NEWEST_RUNS: u32 = 50;
 /// More events than this are never kept.
 const MOST_EVENTS: i64 = 500_000;
+/// More scheduled times than this are never kept: a schedule in seconds has 31 million a year.
+const MOST_TICKS: u32 = 100_000;
 /// Rows of one transaction, so that nobody waits long for the next.
 const BATCH: u32 = 2_000;
 
@@ -25,6 +27,8 @@ const BATCH: u32 = 2_000;
 pub struct Pruned {
     /// Events.
     pub events: u64,
+    /// Scheduled times.
+    pub ticks: u64,
     /// Outputs of sessions that are part of findings by now.
     pub outputs: u64,
     /// Folders of runs.
@@ -47,17 +51,20 @@ impl Store {
         let bound = self.read_here(|connection| last_to_remove(connection, before))?;
         if let Some(bound) = bound {
             loop {
-                let removed = self.transact_here(|transaction| {
-                    transaction.execute(
-                        "DELETE FROM events WHERE seq IN
-                             (SELECT seq FROM events WHERE seq <= ?1 ORDER BY seq LIMIT ?2)",
-                        params![bound, BATCH],
-                    )
-                })?;
+                let removed =
+                    self.transact_here(|transaction| remove_events(transaction, bound))?;
                 pruned.events += removed as u64;
                 if removed == 0 {
                     break;
                 }
+            }
+        }
+        let bound = self.read_here(|connection| oldest_tick_to_keep(connection, before))?;
+        loop {
+            let removed = self.transact_here(|transaction| remove_ticks(transaction, bound))?;
+            pruned.ticks += removed as u64;
+            if removed == 0 {
+                break;
             }
         }
         let old = self.read_here(|connection| old_runs(connection, before))?;
@@ -77,6 +84,51 @@ impl Store {
         })?;
         Ok(Pruned { outputs: outputs as u64, ..pruned })
     }
+}
+
+/// Some events up to number `bound`, in order; how many.
+fn remove_events(transaction: &Transaction<'_>, bound: i64) -> Sql<usize> {
+    let some = "SELECT seq FROM events WHERE seq <= ?1 ORDER BY seq LIMIT ?2";
+    let orphans = transaction.query_row(
+        &format!("SELECT count(*) FROM events WHERE event = 'orphan_resolved' AND seq IN ({some})"),
+        params![bound, BATCH],
+        |row| row.get(0),
+    )?;
+    totals::add(transaction, totals::ORPHANS, orphans)?;
+    transaction.execute(&format!("DELETE FROM events WHERE seq IN ({some})"), params![bound, BATCH])
+}
+
+/// Scheduled times before this one may go.
+fn oldest_tick_to_keep(connection: &Connection, before: Timestamp) -> Sql<Ms> {
+    let too_many: Option<Ms> = connection
+        .query_row(
+            "SELECT nominal FROM ticks ORDER BY nominal DESC LIMIT 1 OFFSET ?1",
+            [MOST_TICKS - 1],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(Ms(too_many.map_or(before, |too_many| too_many.0.max(before))))
+}
+
+/// Some scheduled times before `bound`, but never the newest of a schedule; how many.
+fn remove_ticks(transaction: &Transaction<'_>, bound: Ms) -> Sql<usize> {
+    let some = "SELECT schedule, nominal FROM ticks t
+                WHERE nominal < ?1
+                  AND nominal < (SELECT max(nominal) FROM ticks WHERE schedule = t.schedule)
+                ORDER BY schedule, nominal LIMIT ?2";
+    let sums = format!(
+        "SELECT coalesce(sum(decision = 'fired'), 0), coalesce(sum(decision = 'skipped'), 0),
+                coalesce(sum(missed), 0)
+         FROM ticks WHERE (schedule, nominal) IN ({some})"
+    );
+    let (fired, skipped, missed) = transaction.query_row(&sums, params![bound, BATCH], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    totals::add(transaction, totals::FIRED, fired)?;
+    totals::add(transaction, totals::SKIPPED, skipped)?;
+    totals::add(transaction, totals::MISSED, missed)?;
+    let delete = format!("DELETE FROM ticks WHERE (schedule, nominal) IN ({some})");
+    transaction.execute(&delete, params![bound, BATCH])
 }
 
 /// The newest event that may go; none: nothing may.

@@ -1,5 +1,6 @@
 //! The state on real SQLite files.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use uuid::Uuid;
@@ -90,6 +91,7 @@ fn claim(state: &State, id: i64, caps: BudgetCaps) -> Claim {
         stage: Stage::Deep,
         subject: vec![(key(id), "f1".into())],
         worst_case: Usd::from_dollars(0.5),
+        day: "2026-11-16".into(),
         caps,
         max_attempts: 3,
     }

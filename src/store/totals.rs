@@ -1,6 +1,6 @@
 //! Sums over the whole history, and the log from a given place on: what monitors ask for.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Transaction, params};
 use serde::Serialize;
 
 use super::views::{finding, recorded};
@@ -57,6 +57,46 @@ pub struct SessionTotal {
     pub cost: Usd,
 }
 
+/// Names of the facts that keep the sums over rows that are gone: a total never falls.
+pub(super) const FIRED: &str = "removed.ticks_fired";
+pub(super) const SKIPPED: &str = "removed.ticks_skipped";
+pub(super) const MISSED: &str = "removed.ticks_missed";
+pub(super) const ORPHANS: &str = "removed.orphans";
+
+/// Adds to such a sum, in the transaction that removes the rows.
+pub(super) fn add(transaction: &Transaction<'_>, name: &str, more: i64) -> Sql<()> {
+    if more == 0 {
+        return Ok(());
+    }
+    transaction
+        .execute(
+            "INSERT INTO facts (name, value) VALUES (?1, CAST(?2 AS TEXT))
+             ON CONFLICT (name) DO UPDATE
+             SET value = CAST(CAST(value AS INTEGER) + CAST(excluded.value AS INTEGER) AS TEXT)",
+            params![name, more],
+        )
+        .map(drop)
+}
+
+fn removed(connection: &Connection, name: &str) -> Sql<u64> {
+    let sql = "SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM facts WHERE name = ?1";
+    connection.query_row(sql, [name], |row| sum(row, 0))
+}
+
+/// Scheduled times by what became of them, with those whose rows are gone.
+fn ticks(connection: &Connection) -> Sql<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    for (decision, gone) in [("fired", FIRED), ("skipped", SKIPPED)] {
+        let sql = "SELECT count(*) FROM ticks WHERE decision = ?1";
+        let there = connection.query_row(sql, [decision], |row| sum(row, 0))?;
+        let all = there + removed(connection, gone)?;
+        if all > 0 {
+            found.push((decision.to_owned(), all));
+        }
+    }
+    Ok(found)
+}
+
 impl Store {
     /// Sums over the whole history.
     pub async fn totals(&self) -> Result<Totals, StoreError> {
@@ -71,9 +111,11 @@ impl Store {
                     connection,
                     "SELECT outcome, count(*) FROM runs WHERE outcome IS NOT NULL GROUP BY 1",
                 )?,
-                ticks: pairs(connection, "SELECT decision, count(*) FROM ticks GROUP BY 1")?,
-                missed_ticks: count("SELECT coalesce(sum(missed), 0) FROM ticks")?,
-                orphans: count("SELECT count(*) FROM events WHERE event = 'orphan_resolved'")?,
+                ticks: ticks(connection)?,
+                missed_ticks: count("SELECT coalesce(sum(missed), 0) FROM ticks")?
+                    + removed(connection, MISSED)?,
+                orphans: count("SELECT count(*) FROM events WHERE event = 'orphan_resolved'")?
+                    + removed(connection, ORPHANS)?,
                 survivors: count("SELECT coalesce(sum(survivors), 0) FROM sessions")?,
                 unkillable: connection
                     .prepare(unkillable)?

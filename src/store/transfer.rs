@@ -1,6 +1,7 @@
 //! Moving a state to another machine: every table as JSON lines, and back into an empty state.
 //!
-//! The first line names the format and the schema, each further line is one row. Rows of live
+//! The first line names the format and the schema, each further line is one row, and the last one
+//! says how many there are: what was cut off is not taken for the whole. Rows of live
 //! sessions stay behind: their processes do not move. What they were about is given back by the
 //! next run, like after a crash.
 
@@ -33,10 +34,24 @@ const TABLES: [&str; 12] = [
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     format: String,
+    /// The form of the lines. Exports that say nothing of it have no last line.
+    #[serde(default)]
+    version: u32,
     schema: u32,
 }
 
 const FORMAT: &str = "heartbeat state";
+const VERSION: u32 = 2;
+
+/// The last line.
+#[derive(Debug, Serialize, Deserialize)]
+struct End {
+    /// Rows before it.
+    end: u64,
+}
+
+/// How it begins, unlike any row.
+const END: &str = "{\"end\":";
 
 /// One row.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,6 +74,12 @@ pub enum TransferError {
     Line {
         /// Counted from 1.
         line: u64,
+        /// In a few words.
+        why: String,
+    },
+    /// The last line is missing, or does not fit what came before it.
+    #[error("the export is not whole: {why}; nothing was imported. Export the state again")]
+    NotWhole {
         /// In a few words.
         why: String,
     },
@@ -104,11 +125,12 @@ impl Store {
 }
 
 fn export_all(connection: &Connection, to: &mut impl Write) -> Result<u64, TransferError> {
-    write_line(to, &Header { format: FORMAT.into(), schema: SCHEMA_VERSION })?;
+    write_line(to, &Header { format: FORMAT.into(), version: VERSION, schema: SCHEMA_VERSION })?;
     let mut rows = 0;
     for table in TABLES {
         rows += export_table(connection, table, to)?;
     }
+    write_line(to, &End { end: rows })?;
     to.flush()?;
     Ok(rows)
 }
@@ -184,11 +206,20 @@ fn import_all(transaction: &Transaction<'_>, from: impl BufRead) -> Result<u64, 
     if used {
         return Err(Refused::Told(TransferError::NotEmpty));
     }
-    let mut rows = 0;
+    let (mut rows, mut end) = (0, None);
     for (number, line) in (1_u64..).zip(from.lines()) {
         let line = line.map_err(|error| told(number, error.to_string()))?;
         if number == 1 {
             check_header(&line)?;
+            continue;
+        }
+        if end.is_some() {
+            return Err(told(number, "it comes after the last line"));
+        }
+        if line.starts_with(END) {
+            let last: End =
+                serde_json::from_str(&line).map_err(|error| told(number, error.to_string()))?;
+            end = Some(last.end);
             continue;
         }
         let line: Line =
@@ -200,11 +231,27 @@ fn import_all(transaction: &Transaction<'_>, from: impl BufRead) -> Result<u64, 
         })?;
         rows += 1;
     }
-    Ok(rows)
+    match end {
+        Some(end) if end == rows => Ok(rows),
+        Some(end) => Err(not_whole(format!("it says {end} rows and has {rows}"))),
+        None => Err(not_whole(format!("its last line is missing, after {rows} rows"))),
+    }
+}
+
+fn not_whole(why: String) -> Refused {
+    Refused::Told(TransferError::NotWhole { why })
 }
 
 fn check_header(line: &str) -> Result<(), Refused> {
     match serde_json::from_str::<Header>(line) {
+        Ok(header) if header.format == FORMAT && header.version != VERSION => Err(told(
+            1,
+            format!(
+                "its lines have form {} and this heartbeat reads {VERSION}; export it with the same \
+                 version of heartbeat",
+                header.version
+            ),
+        )),
         Ok(header) if header.format == FORMAT && header.schema == SCHEMA_VERSION => Ok(()),
         Ok(header) if header.format == FORMAT => Err(told(
             1,

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::Remembered;
 use crate::model::Usd;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, day_in};
 use crate::session::{admission, program};
 use crate::store::{
     ActiveSession, Held, Phase, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
@@ -47,7 +47,7 @@ pub struct Facts {
     pub provider: Option<(Timestamp, String)>,
     /// What is wrong with the agent's configuration, as the last session has shown.
     pub agent_fault: Option<String>,
-    /// Money today, UTC.
+    /// Money today, in the schedule's time zone.
     pub today: Spending,
     /// The same by purpose.
     pub today_by_stage: Vec<StageSpending>,
@@ -157,8 +157,9 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     facts.active = store.active_sessions().await?;
     facts.runs = store.runs(RUNS).await?;
     facts.items = store.phase_counts().await?;
-    facts.today = store.spending_on(facts.now.strftime("%F").to_string()).await?;
-    facts.today_by_stage = store.spending_since(facts.now.strftime("%F").to_string()).await?;
+    let today = day_in(&config.schedule.timezone, facts.now);
+    facts.today = store.spending_on(today.clone()).await?;
+    facts.today_by_stage = store.spending_since(today).await?;
     if let Some(run) = facts.runs.first() {
         facts.run_spending = store.spending_in(run.run).await?;
     }

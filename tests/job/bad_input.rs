@@ -143,7 +143,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
     let world = World::new(0);
     std::fs::create_dir_all(world.state()).unwrap();
     let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=200k", "tmpfs"])
+        .args(["-t", "tmpfs", "-o", "size=400k,mode=700", "tmpfs"])
         .arg(world.state())
         .status();
     if !mounted.is_ok_and(|status| status.success()) {

@@ -132,8 +132,11 @@ fn health(log: &std::path::Path) -> String {
 #[test]
 fn a_state_that_is_busy_for_a_while_costs_no_service_and_no_run() {
     let world = World::new(60_000);
-    let (mut service, log) = logged_service(&world, &["--set", "http.listen=127.0.0.1:0"]);
+    let (mut service, log) = logged_service(&world, &["--set", "limits.run_deadline=1h"]);
     eventually("an agent", || !world.live_agents().is_empty());
+    // From here on the run only observes; what it must store to go on is stored.
+    let beats = "SELECT count(*) FROM events WHERE event = 'session_liveness'";
+    eventually("a sign of life", || world.figure(beats) >= 1);
     let foreign = world.database();
     foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
     eventually("the fault to be told", || {

@@ -158,3 +158,60 @@ fn hashes(folder: &Path) -> BTreeMap<String, String> {
     }
     found
 }
+
+fn open_to_others(folder: &std::path::Path, found: &mut Vec<String>) {
+    use std::os::unix::fs::PermissionsExt;
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        if mode & 0o077 != 0 {
+            found.push(format!("{:o} {}", mode & 0o7777, entry.path().display()));
+        }
+        if entry.file_type().unwrap().is_dir() {
+            open_to_others(&entry.path(), found);
+        }
+    }
+}
+
+#[test]
+fn everything_in_the_state_is_for_its_owner_only_and_nothing_is_left_beside_it() {
+    let world = World::new(30);
+    assert_eq!(world.run_once(&[]).0, 0);
+    let mut found = Vec::new();
+    open_to_others(&world.state(), &mut found);
+    assert_eq!(found, Vec::<String>::new());
+    let beside: Vec<_> =
+        std::fs::read_dir(world.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(beside, ["state"], "all of a demo is in its folder");
+}
+
+#[test]
+fn a_demo_does_not_write_into_a_folder_that_is_not_its_own() {
+    let world = World::new(30);
+    std::fs::create_dir(world.state()).unwrap();
+    std::fs::write(world.state().join("thesis.txt"), "years of work").unwrap();
+    let refused = world.demo(&["--once"]).output().unwrap();
+    assert_eq!(code(&refused), 74, "{}", text(&refused));
+    let left: Vec<_> =
+        std::fs::read_dir(world.state()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["thesis.txt"]);
+}
+
+#[test]
+fn an_index_made_on_its_own_is_private_too() {
+    let world = World::new(30);
+    let code_base = world.path().join("code");
+    std::fs::create_dir(&code_base).unwrap();
+    std::fs::write(code_base.join("main.py"), "def retry_queue():\n    return 1\n").unwrap();
+    let query = world.path().join("query");
+    std::fs::write(&query, "retry queue").unwrap();
+    let mut command = world.heartbeat(&["context", "--top", "3"]);
+    command.arg("--repo").arg(&code_base).arg("--query-file").arg(&query);
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let mut found = Vec::new();
+    open_to_others(&world.state(), &mut found);
+    assert_eq!(found, Vec::<String>::new());
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(world.state()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700);
+}

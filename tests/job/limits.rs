@@ -47,6 +47,7 @@ fn a_stopped_holder_is_told_as_hung_and_after_its_end_the_next_run_works() {
     let old = std::fs::read_to_string(&lock).unwrap();
     let mut holder: serde_json::Value = serde_json::from_str(old.trim()).unwrap();
     holder["heartbeat"] = "2020-01-01T00:00:00Z".into();
+    holder["heartbeat_awake_ms"] = serde_json::Value::Null;
     std::fs::write(&lock, format!("{holder}\n")).unwrap();
     let second = world.demo(&["--once"]).output().unwrap();
     assert_eq!(code(&second), 75);

@@ -94,7 +94,7 @@ const fn fix_for(tier: Tier) -> &'static str {
 pub(super) fn room(patient: &Patient) -> Check {
     let readings = admission::read_machine();
     let limits = Limits::from_config(&patient.config.limits);
-    match admission::decide(&readings, &limits, patient.clock.now()) {
+    match admission::decide(&readings, &limits) {
         Ok(()) => Check::ok(
             "room",
             format!(

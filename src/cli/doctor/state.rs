@@ -114,7 +114,8 @@ async fn last_session(patient: &Patient, store: &Store) -> Check {
 }
 
 async fn budget(patient: &Patient, store: &Store) -> Check {
-    let day = patient.clock.now().strftime("%F").to_string();
+    let zone = &patient.config.schedule.timezone;
+    let day = crate::schedule::day_in(zone, patient.clock.now());
     let committed = match store.spending_on(day).await {
         Ok(spending) => spending.committed(),
         Err(error) => return Check::failed("budget", error.to_string(), MOVE),
@@ -123,7 +124,7 @@ async fn budget(patient: &Patient, store: &Store) -> Check {
     let left = config.budget.per_day.saturating_sub(committed);
     let found = format!("{left} of {} left today", config.budget.per_day);
     if left < config.triage.max_cost {
-        let fix = "raise budget.per_day, or wait for the next day (UTC)";
+        let fix = format!("raise budget.per_day, or wait for the next day ({zone})");
         return Check::warning("budget", format!("{found}: no session can start"), fix);
     }
     Check::ok("budget", found)
