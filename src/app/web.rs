@@ -167,7 +167,15 @@ impl Actions for Hands {
                 return Ok(());
             }
             match journal.store().item(item.clone()).await.map_err(failed)? {
-                Some(_) => Err(ActionError::NotNow(format!("a session for {item} is running"))),
+                Some(_) => {
+                    let sessions = journal.store().sessions_of(item.clone()).await;
+                    let alive = sessions.map_err(failed)?.iter().any(|session| session.alive);
+                    Err(ActionError::NotNow(if alive {
+                        format!("a session for {item} is running")
+                    } else {
+                        format!("the session for {item} crashed; the next run puts it back in line")
+                    }))
+                }
                 None => Err(ActionError::NotFound(format!("{item} was never seen"))),
             }
         })

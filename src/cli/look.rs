@@ -43,7 +43,9 @@ impl Context {
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
         if !journal.requeue(key.clone()).await? {
-            return Err(CommandError::NotFound(show::why_not_requeued(&reading, &key).await?));
+            let held = RunLock::look(reading.folder(), &self.clock)?.is_some();
+            let why = show::why_not_requeued(&reading, &key, held).await?;
+            return Err(CommandError::NotFound(why));
         }
         self.print(&serde_json::json!({ "item": key, "in_line": true }), |_| {
             format!("{key} is back in line, with all its attempts\n")
@@ -65,7 +67,8 @@ impl Context {
     pub(super) async fn sessions(&self, limit: u32) -> Result<Code, CommandError> {
         self.list(async |store, _| {
             let sessions = store.sessions(limit).await?;
-            self.print(&sessions, |sessions| show::render_sessions(sessions))
+            let held = RunLock::look(store.folder(), &self.clock)?.is_some();
+            self.print(&sessions, |sessions| show::render_sessions(sessions, held))
         })
         .await
     }
@@ -120,7 +123,7 @@ impl Context {
         match self.state()? {
             Found::Here(store, config) => show(store, *config).await?,
             Found::Nothing(folder) => {
-                self.print(&serde_json::Value::Null, |_| format!("{}\n", nothing_in(&folder)))?
+                self.print(&serde_json::Value::Null, |_| format!("{}\n", nothing_in(&folder)))?;
             }
         }
         Ok(Code::Done)

@@ -49,10 +49,15 @@ pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String
     format!("{outcome}{took}{figures}")
 }
 
-/// A list of sessions for a terminal.
-pub fn render_sessions(sessions: &[SessionRow]) -> String {
+/// A list of sessions for a terminal; `is_held`: somebody holds the run lock.
+pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
     let one = |session: &SessionRow| {
-        let open = if session.alive { "alive" } else { CRASHED };
+        let open = match (session.alive, is_held) {
+            (true, _) => "alive",
+            // Its work is claimed, its keeper is about to be there.
+            (false, true) => "starting",
+            (false, false) => CRASHED,
+        };
         let outcome = session.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
         let cost = session.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
         let item = session.item.as_ref().map(short_key).unwrap_or_default();
@@ -104,12 +109,16 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
 }
 
 /// Why an item could not be put back in line.
-pub async fn why_not_requeued(store: &Store, key: &ItemKey) -> Result<String, CommandError> {
+pub async fn why_not_requeued(
+    store: &Store,
+    key: &ItemKey,
+    is_held: bool,
+) -> Result<String, CommandError> {
     if store.item(key.clone()).await?.is_none() {
         return Ok(format!("{key} was never seen; `heartbeat status` lists what was"));
     }
     let alive = store.sessions_of(key.clone()).await?.iter().any(|session| session.alive);
-    Ok(if alive {
+    Ok(if alive || is_held {
         format!("a session for {key} is running; `heartbeat kill` ends it")
     } else {
         format!("the session for {key} {CRASHED}, which puts the item back in line by itself")

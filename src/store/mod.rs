@@ -52,7 +52,7 @@ pub use lock::{Held, Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use ndjson::catch_up;
 pub use pages::{FirstRunFact, PageRecord, Planned, Write};
-pub use place::prepare_folder;
+pub use place::{prepare_folder, refuse_foreign};
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
 pub use runs::{RunRow, TickRow};

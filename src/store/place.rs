@@ -7,6 +7,7 @@ use std::path::Path;
 
 use nix::sys::statfs::statfs;
 
+use super::lock::LOCK;
 use super::{DATABASE, StoreError};
 use crate::private;
 
@@ -56,7 +57,7 @@ const OWN: [&str; 10] = [
     DATABASE,
     "heartbeat.db-wal",
     "heartbeat.db-shm",
-    super::lock::LOCK,
+    LOCK,
     "live.json",
     "live.json.new",
     "runs",
@@ -65,38 +66,54 @@ const OWN: [&str; 10] = [
     "parcel",
 ];
 
-/// Makes the folder, or takes one that is empty or a state already, and closes it to others. A
-/// folder that serves something else is refused and left as it is: closing it would take it from
-/// whoever uses it.
-pub fn prepare_folder(folder: &Path) -> Result<(), StoreError> {
-    let fail = |source, hint| StoreError::Folder { path: folder.into(), source, hint };
-    let unusable =
-        |source| fail(source, "Choose a folder that can be used, with --state-dir or [state] dir");
+/// Refuses a folder that serves something else: closing it to others would take it from whoever uses
+/// it. One that does not exist is fit.
+pub fn refuse_foreign(folder: &Path) -> Result<(), StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return private::create_folder(folder).map_err(unusable);
-        }
-        Err(error) => return Err(unusable(error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unusable(folder, error)),
     };
-    let mode = fs::metadata(folder).map_err(unusable)?.permissions().mode();
     let not_ours = |why| StoreError::NotOurs { path: folder.into(), why };
-    if mode & 0o1000 != 0 {
+    if mode(folder)? & 0o1000 != 0 {
         return Err(not_ours("it is shared by several users".into()));
+    }
+    if [DATABASE, LOCK].iter().any(|mark| folder.join(mark).exists()) {
+        return Ok(());
     }
     let foreign = entries
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .find(|name| !OWN.contains(&name.as_str()));
-    if let Some(name) = foreign.filter(|_| !folder.join(DATABASE).exists()) {
-        return Err(not_ours(format!("it holds other things, such as {name:?}")));
+    match foreign {
+        Some(name) => Err(not_ours(format!("it holds other things, such as {name:?}"))),
+        None => Ok(()),
     }
-    if mode & 0o077 != 0 {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|e| {
-            fail(e, "It is open to others and not ours to close: run chmod 700 on it")
+}
+
+/// Makes the folder, or takes one that is empty or a state already, and closes it to others. It is
+/// marked as a state by its lock, so that it is known as one whatever is put there before the first
+/// run.
+pub fn prepare_folder(folder: &Path) -> Result<(), StoreError> {
+    refuse_foreign(folder)?;
+    private::create_folder(folder).map_err(|error| unusable(folder, error))?;
+    if mode(folder)? & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|source| {
+            let hint = "It is open to others and not ours to close: run chmod 700 on it";
+            StoreError::Folder { path: folder.into(), source, hint }
         })?;
     }
-    Ok(())
+    super::create_private_file(&folder.join(LOCK))
+}
+
+fn mode(folder: &Path) -> Result<u32, StoreError> {
+    let data = fs::metadata(folder).map_err(|error| unusable(folder, error))?;
+    Ok(data.permissions().mode())
+}
+
+fn unusable(folder: &Path, source: io::Error) -> StoreError {
+    let hint = "Choose a folder that can be used, with --state-dir or [state] dir";
+    StoreError::Folder { path: folder.into(), source, hint }
 }
 
 /// A database of no bytes beside the traces of earlier runs lost its content: SQLite would take it

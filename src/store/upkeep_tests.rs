@@ -36,6 +36,17 @@ fn a_folder_that_is_not_ours_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_folder_that_was_prepared_is_ours_whatever_is_put_there_before_the_first_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    prepare_folder(&state).unwrap();
+    // As the log does, if it stands in the state and the configuration is refused after it.
+    fs::write(state.join("heartbeat.log"), "the configuration is wrong").unwrap();
+    prepare_folder(&state).unwrap();
+    drop(Store::open(&state).unwrap());
+}
+
+#[test]
 fn a_new_an_empty_and_an_own_folder_are_taken_and_closed_to_others() {
     let folder = tempfile::tempdir().unwrap();
     let (new, empty) = (folder.path().join("a/new"), folder.path().join("empty"));

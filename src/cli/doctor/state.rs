@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Check, Patient};
 use crate::session::{Ledger, process};
-use crate::store::{HolderHealth, Journal, RunLock, Store};
+use crate::store::{HolderHealth, Journal, RunLock, Store, refuse_foreign};
 
 const MOVE: &str = "choose a folder that this user can write, with --state-dir or [state] dir";
 
@@ -14,6 +14,9 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
         Ok(folder) => folder,
         Err(why) => return vec![Check::failed("state", why, MOVE)],
     };
+    if let Err(error) = refuse_foreign(folder) {
+        return vec![Check::failed("state", error.to_string(), MOVE)];
+    }
     if let Err(error) = try_writing(folder) {
         let found = format!("{} cannot be written: {error}", folder.display());
         return vec![Check::failed("state", found, MOVE)];
