@@ -64,7 +64,8 @@ fn assert_alive_throughout(own: &[&Value]) {
     let ages: Vec<u64> =
         silent.iter().map(|beat| beat["since_output_ms"].as_u64().unwrap()).collect();
     assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
-    for beat in &silent {
+    // The last one may come when the agent has ended and its words are still on their way to us.
+    for beat in &silent[..silent.len() - 1] {
         assert!(beat["processes"].as_u64().unwrap() >= 1, "alive, and seen to be: {beat:#}");
         assert!(!beat["evidence"].as_str().unwrap().is_empty());
     }
