@@ -57,7 +57,7 @@ impl Telemetry {
 fn is_wanted(environment: &Environment) -> bool {
     let is_set = |name: &&str| environment.text(name).is_some_and(|value| !value.is_empty());
     let is_off = environment.text("OTEL_SDK_DISABLED").is_some_and(|word| word == "true");
-    !is_off && ENDPOINTS.iter().any(|name| is_set(&name))
+    !is_off && ENDPOINTS.iter().any(is_set)
 }
 
 #[cfg(feature = "otel")]
