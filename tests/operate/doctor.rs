@@ -237,7 +237,6 @@ async fn a_broken_configuration_is_told_whole() {
 async fn a_held_breaker_is_told_and_closed_by_hand() {
     let world = well().await.with("TRACKER_TOKEN", "expired");
     assert_eq!(world.run(&["--once"]).await.code(), 77);
-    let world = world.with("TRACKER_TOKEN", TOKEN);
     let said = world.run(&["doctor", "--json"]).await;
     assert_eq!(check(&said.json(), "breaker")["status"], "warning", "{}", said.stdout);
     assert_eq!(world.run(&["--once"]).await.code(), 69, "the breaker holds");
@@ -247,4 +246,8 @@ async fn a_held_breaker_is_told_and_closed_by_hand() {
     assert_eq!(check(&said.json(), "breaker")["status"], "ok", "{}", said.stdout);
     let status = world.run(&["status", "--json"]).await.json();
     assert_eq!(status["source"]["breaker"]["state"]["is"], "closed", "{status:#}");
+    assert_eq!(world.run(&["--once"]).await.code(), 77, "it is asked again, and refuses again");
+    let world = world.with("TRACKER_TOKEN", TOKEN);
+    let renewed = world.run(&["--once"]).await;
+    assert!(![69, 77].contains(&renewed.code()), "a new token needs no hand: {}", renewed.stderr);
 }
