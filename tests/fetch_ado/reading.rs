@@ -1,9 +1,13 @@
 //! The way that goes well: query, batches, pages, cursor.
 
+use std::sync::Arc;
+
+use heartbeat::fetch::Source;
 use heartbeat::model::{Format, Links};
 use heartbeat::simulate::ado::{FIRST_ID, SimulatorOptions};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::canned::{self, Canned};
 use crate::support::{Setup, everything, ids, read_all};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,4 +93,39 @@ async fn the_question_can_be_asked_about_single_items() {
     assert_eq!(setup.simulator.requests(), 1);
     setup.config.saved_query = "Shared Queries/Heartbeat".to_owned();
     assert_eq!(setup.guarded().asked_for(vec![inside]).await.unwrap(), None, "it cannot be told");
+}
+
+#[tokio::test]
+async fn the_reader_is_two_pages_ahead_at_most_and_never_sends_two_requests_at_once() {
+    let rows: Vec<_> = (1..=40).map(|id| json!({ "id": id })).collect();
+    let rows = json!({ "asOf": "2026-11-16T12:00:00Z", "workItems": rows }).to_string();
+    let canned = Canned::start(Arc::new(move |request| {
+        if request.is("/wiql") {
+            return canned::json(&rows);
+        }
+        let body: Value = serde_json::from_str(&request.body).unwrap();
+        let ids = body["ids"].as_array().unwrap();
+        let items: Vec<_> = ids.iter().map(|id| json!({ "id": id, "rev": 1 })).collect();
+        canned::json(&json!({ "count": items.len(), "value": items }).to_string())
+    }))
+    .await;
+    let mut setup = Setup::new(SimulatorOptions { items: 0, ..SimulatorOptions::default() }).await;
+    setup.config.base_url.clone_from(&canned.base_url);
+    setup.config.page_size = 2;
+    let mut pages = setup.guarded().open(everything()).await.unwrap();
+    let (mut taken, mut most_ahead) = (0, 0);
+    while let Some(page) = pages.next().await.unwrap() {
+        taken += 1;
+        let first = 2 * taken - 1;
+        assert_eq!(page.items.iter().map(|item| item.id.0).collect::<Vec<_>>(), [first, first + 1]);
+        // The consumer is slow, so that the reader comes as far as it ever does.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        let asked = canned.requests.lock().unwrap().len() - 1;
+        most_ahead = most_ahead.max(i64::try_from(asked).unwrap() - taken);
+    }
+    assert_eq!(taken, 20);
+    assert!((1..=2).contains(&most_ahead), "{most_ahead}");
+    assert_eq!(canned.most_at_once.lock().unwrap().1, 1);
 }

@@ -74,7 +74,7 @@ impl AdoPages {
     }
 
     /// Starts the reader with the first page asked for. It goes on only when its last page was
-    /// taken, so that at most four are in memory: one at each station and one between two.
+    /// taken, so that at most three are in memory: with the consumer, decoded, on its way.
     async fn start(&mut self, request: FetchRequest) -> Result<(), FetchError> {
         let (sender, receiver) = mpsc::channel(1);
         let inner = Arc::clone(&self.inner);

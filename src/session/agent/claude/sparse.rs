@@ -85,7 +85,7 @@ struct Kept<'a> {
 impl Kept<'_> {
     /// Is there room for so much? When there once was none, there is none for the rest.
     fn take(self, bytes: usize) -> bool {
-        let left = self.room.get().checked_sub(bytes).unwrap_or_default();
+        let left = self.room.get().saturating_sub(bytes);
         self.room.set(left);
         left > 0
     }
