@@ -5,7 +5,7 @@ use heartbeat::session::agent::claude::stream::ClaudeDecoder;
 use heartbeat::session::conversation::{Conversation, memory_bound};
 use tokio::time::Instant;
 
-const MAX_LINE: usize = 16 << 20;
+const MAX_LINE: usize = 4 << 20;
 
 /// The highest resident size so far, in bytes, since the last [`forget_peak`].
 fn peak() -> usize {

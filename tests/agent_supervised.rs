@@ -264,6 +264,8 @@ async fn a_provider_that_hangs_is_a_stall_however_it_hangs() {
         let end = bench.run(Tools::Read, |limits| limits.stall = Duration::from_secs(3)).await;
         assert_eq!(end.outcome, Outcome::Stalled, "{fault:?} {end:?}");
         assert_eq!(api.requests().len(), 1, "{fault:?}");
+        let began = matches!(fault, Fault::SilentMidStream | Fault::PingsMidStream);
+        assert_eq!(end.usage.input_tokens > 0, began, "what was seen counts: {fault:?} {end:?}");
     }
 }
 

@@ -187,6 +187,8 @@ fn every_session_says_hello_and_every_tool_call_is_closed() {
 fn retries_fallbacks_and_denials_are_surfaced() {
     let fallback = replay("f05_529_fallback");
     assert_eq!(fallback.notes.fallback_model.as_deref(), Some("claude-sonnet-4-5"));
+    let model = "claude-sonnet-4-5".to_owned();
+    assert!(fallback.events.contains(&AgentEvent::FellBack { model }));
     assert_eq!(fallback.notes.retries, 2);
     assert!(fallback.events.contains(&AgentEvent::Retrying {
         attempt: 1,

@@ -27,7 +27,7 @@ const MAY_KNOW: [(&str, &[&str]); 22] = [
     ("context", &["model", "exec", "private"]),
     ("session", &["model", "event", "clock", "config", "exec"]),
     ("store", &["model", "event", "clock", "fetch", "session", "private"]),
-    ("report", &["model", "event", "config", "analyze", "store"]),
+    ("report", &["model", "event", "config", "triage", "analyze", "store"]),
     // The way, and what puts it together.
     (
         "run",

@@ -16,15 +16,10 @@ fn seeds(folder: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A seed, its halves, its halves in the wrong order, and with its second half many times.
-fn variants(seed: &[u8]) -> Vec<Vec<u8>> {
+/// A seed, and its halves in the wrong order with one of them many times.
+fn variants(seed: &[u8]) -> [Vec<u8>; 2] {
     let (first, second) = seed.split_at(seed.len() / 2);
-    vec![
-        seed.to_vec(),
-        first.to_vec(),
-        [second, first].concat(),
-        [first, b"\xff\x04", second].concat(),
-    ]
+    [seed.to_vec(), [second, b"\xff\x03", first].concat()]
 }
 
 #[test]

@@ -7,8 +7,9 @@ use crate::config::HeldSecrets;
 use crate::event::{RunOutcome, RunSummary};
 use crate::model::{RunId, Verdict};
 use crate::store::{
-    FindingRow, OpenItems, Phase, RunRow, SessionRow, StageSpending, Store, StoreError,
+    FindingRow, JudgedItem, OpenItems, Phase, RunRow, SessionRow, StageSpending, Store, StoreError,
 };
+use crate::triage;
 
 /// How many unfinished items are named; the rest is counted.
 const MOST_OPEN: u32 = 50;
@@ -46,6 +47,8 @@ pub struct Report {
     pub totals: RunSummary,
     /// Their money, by day and purpose.
     pub spending: Vec<StageSpending>,
+    /// Items that triage took for the same matter, group by group.
+    pub related: Vec<Vec<JudgedItem>>,
     /// What was found.
     pub findings: Vec<FindingRow>,
     /// Sessions that did not complete.
@@ -64,16 +67,18 @@ impl Report {
         project: &str,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let (runs, spending, findings, sessions) = match scope {
+        let (runs, spending, judged, findings, sessions) = match scope {
             Scope::Run { run } => (
                 store.run_like(run.to_string()).await?.into_iter().collect(),
                 store.spending_of(run).await?,
+                store.judged_in(run).await?,
                 store.findings_in(run).await?,
                 store.sessions_in(run).await?,
             ),
             Scope::Period { from, to } => (
                 store.runs_between(from, to).await?,
                 store.spending_between(from, to).await?,
+                store.judged_between(from, to).await?,
                 store.findings_between(from, to).await?,
                 store.sessions_between(from, to).await?,
             ),
@@ -88,6 +93,7 @@ impl Report {
             totals: totals(&runs),
             runs,
             spending,
+            related: related(&judged),
             findings,
             failed_sessions: sessions.into_iter().filter(failed).collect(),
             open: store.open_items(MOST_OPEN).await?,
@@ -162,6 +168,15 @@ impl Report {
     }
 }
 
+/// Items that belong together, by triage's word.
+pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
+    let verdicts: Vec<_> = judged.iter().map(|item| item.verdict.clone()).collect();
+    let item = |id| judged.iter().find(|item| item.verdict.id == id).cloned();
+    let named = |group: Vec<_>| group.into_iter().filter_map(item).collect::<Vec<JudgedItem>>();
+    let groups = triage::related_groups(&verdicts).into_iter().map(named);
+    groups.filter(|group| group.len() > 1).collect()
+}
+
 /// To the minute, UTC.
 pub fn minute(at: Timestamp) -> String {
     at.strftime("%F %H:%M UTC").to_string()
@@ -208,8 +223,8 @@ pub mod samples {
     use super::*;
     use crate::event::{Reason, Trigger};
     use crate::model::{
-        Confidence, Effort, FailureKind, FileReference, Finding, ItemId, ItemKey, Outcome, Risk,
-        SessionId, Stage, Usd,
+        Complexity, Confidence, Effort, FailureKind, FileReference, Finding, ItemId, ItemKey,
+        Outcome, Risk, SessionId, Stage, Usd, Verdict,
     };
     use crate::store::ItemRow;
 
@@ -256,6 +271,7 @@ pub mod samples {
                 estimated: Usd::from_dollars(0.2),
                 reserved: Usd::ZERO,
             }],
+            related: vec![vec![judged(42, words), judged(43, words)]],
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![SessionRow {
                 session: SessionId(uuid::Uuid::from_u128(9)),
@@ -289,6 +305,21 @@ pub mod samples {
                     deferrals: 0,
                     verdict: None,
                 }],
+            },
+        }
+    }
+
+    fn judged(id: i64, words: &str) -> JudgedItem {
+        JudgedItem {
+            key: ItemKey::new("ado", ItemId(id)),
+            title: words.into(),
+            verdict: Verdict {
+                id: ItemId(id),
+                complexity: Complexity::Simple,
+                needs_deep_analysis: true,
+                modules: Vec::new(),
+                reason: words.into(),
+                related: vec![ItemId(85 - id)],
             },
         }
     }

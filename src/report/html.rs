@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use super::digest::{Report, minute};
 use super::lines::{amount, short_key, word};
 use super::markdown::{outcome, took, web_address};
-use crate::store::FindingRow;
+use crate::store::{FindingRow, JudgedItem};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -35,6 +35,7 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
     )?;
     runs(page, report)?;
     spending(page, report)?;
+    related(page, report)?;
     findings(page, report)?;
     failures(page, report)?;
     open(page, report)?;
@@ -94,6 +95,21 @@ fn spending(page: &mut String, report: &Report) -> fmt::Result {
         )?;
     }
     page.push_str("</tbody>\n</table>\n</section>\n");
+    Ok(())
+}
+
+fn related(page: &mut String, report: &Report) -> fmt::Result {
+    if report.related.is_empty() {
+        return Ok(());
+    }
+    page.push_str("<section>\n<h2>The same matter, by triage's word</h2>\n<ul>\n");
+    for group in &report.related {
+        let name = |item: &JudgedItem| {
+            format!("{} {}", escape(&short_key(&item.key)), escape(&item.title))
+        };
+        writeln!(page, "<li>{}</li>", group.iter().map(name).collect::<Vec<_>>().join("; "))?;
+    }
+    page.push_str("</ul>\n</section>\n");
     Ok(())
 }
 

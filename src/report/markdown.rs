@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 use super::digest::{Report, minute};
 use super::lines::{amount, seconds, short_key, word};
 use crate::analyze;
-use crate::store::{FindingRow, RunRow};
+use crate::store::{FindingRow, JudgedItem, RunRow};
 
 /// The whole report.
 pub fn render(report: &Report) -> String {
     let mut page = format!("# {}\n\n{}\n", line(&report.title()), report.headline());
     runs(&mut page, report);
     spending(&mut page, report);
+    related(&mut page, report);
     findings(&mut page, report);
     failures(&mut page, report);
     open(&mut page, report);
@@ -52,6 +53,18 @@ fn spending(page: &mut String, report: &Report) {
     for row in &report.spending {
         let _: std::fmt::Result =
             writeln!(page, "| {} | {} | {} | {} |", row.day, row.stage, row.sessions, amount(row));
+    }
+}
+
+fn related(page: &mut String, report: &Report) {
+    if report.related.is_empty() {
+        return;
+    }
+    page.push_str("\n## The same matter, by triage's word\n\n");
+    for group in &report.related {
+        let name = |item: &JudgedItem| format!("{} {}", short_key(&item.key), line(&item.title));
+        let names: Vec<String> = group.iter().map(name).collect();
+        let _: std::fmt::Result = writeln!(page, "- {}", names.join("; "));
     }
 }
 
@@ -180,6 +193,7 @@ mod tests {
             "# Heartbeat for Parcel, run of 2026-11-16 08:00 UTC",
             "| 2026-11-16 08:00 UTC | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |",
             "| 2026-11-16 | deep | 2 | $0.25 ($0.20 of it estimated) |",
+            "- #42 The total is wrong; #43 The total is wrong\n",
             "### #42 The total is wrong",
             "<https://dev.azure.com/contoso/_workitems/edit/42> · revision 3",
             "- deep #42 attempt 2: bad output (no json)",

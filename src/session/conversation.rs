@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::agent::{AgentEvent, AgentResult, Decoder};
+use crate::model::Usage;
 
 /// Output in all beyond which a session is ended: ten times what a long one writes.
 pub const MAX_OUTPUT: u64 = 64 << 20;
@@ -44,6 +45,11 @@ pub enum Notice {
         delay_ms: u64,
         /// HTTP status, if there was one.
         status: Option<u16>,
+    },
+    /// The agent changed its model.
+    FellBack {
+        /// To which.
+        model: String,
     },
     /// The final line.
     Result,
@@ -106,6 +112,11 @@ impl Conversation {
     /// Name of the last error in the stream.
     pub fn last_error(&self) -> Option<String> {
         self.decoder.last_error()
+    }
+
+    /// What was used: the agent's own account, or the tokens seen so far where it gave none.
+    pub fn usage(&self) -> Usage {
+        self.result.as_ref().map_or_else(|| self.decoder.notes().tokens_seen, |it| it.usage)
     }
 
     /// The provider's stated reset, if it refused more work.
@@ -192,6 +203,10 @@ impl Conversation {
                 self.retry_until = Some(now + Duration::from_millis(delay_ms));
                 "retry".clone_into(&mut self.last_kind);
                 notices.push(Notice::Retrying { attempt, delay_ms, status });
+            }
+            AgentEvent::FellBack { model } => {
+                "model_fallback".clone_into(&mut self.last_kind);
+                notices.push(Notice::FellBack { model });
             }
             AgentEvent::Alive { kind } => self.last_kind = kind,
             AgentEvent::Result(result) => {

@@ -17,7 +17,7 @@ use super::supervisor::{SupervisorSettings, cancelled};
 use super::timers::Timers;
 use super::{Ledger, SessionSpec, children, orphans, process};
 use crate::event::{Event, Sink};
-use crate::model::FailureKind;
+use crate::model::{FailureKind, Usage};
 use jiff::Timestamp;
 
 /// Pipes that somebody holds open delay an end by no more than this.
@@ -38,6 +38,8 @@ pub struct Finished {
     pub exit: Option<Exit>,
     /// The agent's result line.
     pub result: Option<AgentResult>,
+    /// What it used, as far as it was told.
+    pub usage: Usage,
     /// Lines that were JSON.
     pub json_lines: u64,
     /// Last error named in the stream.
@@ -348,6 +350,10 @@ impl<'a> Live<'a> {
             Notice::Retrying { attempt, delay_ms, status } => {
                 self.events.emit(Event::SessionRetrying { session, attempt, delay_ms, status });
             }
+            Notice::FellBack { model } => {
+                let what = format!("model fallback to {model}");
+                self.events.emit(Event::SessionProgressed { session, what });
+            }
             Notice::Result => self.input(Input::ResultSeen),
             // Nothing it could still say is worth the grace.
             Notice::Flood => self.input(Input::Kill(Cause::OutputFlood)),
@@ -438,6 +444,7 @@ impl<'a> Live<'a> {
             last_error: self.conversation.last_error(),
             reads: self.conversation.reads(),
             suspended_until: self.conversation.suspended_until(),
+            usage: self.conversation.usage(),
             result: self.conversation.result,
             stderr_tail: self.stderr.text(),
             duration,

@@ -19,7 +19,7 @@ use super::{Ledger, LedgerError, LedgerRow, SessionEnd, SessionSpec, environment
 use crate::clock::Clock;
 use crate::config::Containment;
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Outcome, SessionId, Usage};
+use crate::model::{FailureKind, Outcome, SessionId};
 
 /// What holds for every session.
 #[derive(Debug, Clone)]
@@ -231,7 +231,7 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
     let structured = finished.result.as_ref().and_then(|result| result.structured_output.clone());
     SessionEnd {
         output: structured.filter(|_| outcome.is_success()),
-        usage: finished.result.as_ref().map_or_else(Usage::default, |result| result.usage),
+        usage: finished.usage,
         suspended_until: finished.suspended_until,
         duration: finished.duration,
         reads: finished.reads,

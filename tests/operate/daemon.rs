@@ -103,7 +103,10 @@ async fn the_log_tells_each_session_with_its_ids() {
     let log = world.path("logs/heartbeat.log");
     let file = format!("log.file={}", log.display());
     let every_second = "schedule.cron=* * * * * *";
-    let args = ["--set", &file, "--set", "log.format=json", "--set", every_second];
+    // A run may last longer than a second on a busy machine.
+    let deadline = "limits.run_deadline=15m";
+    let args =
+        ["--set", &file, "--set", "log.format=json", "--set", every_second, "--set", deadline];
     let daemon = world.start(&args);
     let ended = || async {
         let lines = if log.exists() { lines(&log) } else { Vec::new() };

@@ -11,6 +11,14 @@ use crate::support::World;
 async fn a_run_can_be_read_in_every_form() {
     let world = World::new().await;
     assert_eq!(world.run(&["report"]).await.code(), 0, "nothing has run, and that is told");
+    let twin = || {
+        world.simulator.add_item(&[
+            ("System.WorkItemType", "Bug".into()),
+            ("System.State", "Active".into()),
+            ("System.Title", "Two reports of one defect".into()),
+        ])
+    };
+    let twins = format!("- #{} Two reports of one defect; #{} Two reports", twin(), twin());
     let once = world.run(&["--once", "--quiet", "--json"]).await;
     assert_eq!(once.code(), 0, "{}", once.stderr);
     let run = once.json()["run"].as_str().unwrap().to_owned();
@@ -22,6 +30,7 @@ async fn a_run_can_be_read_in_every_form() {
     let json = world.run(&["report", "--json", "--run", &run[..13]]).await.json();
     assert_eq!(json["runs"][0]["run"], run.as_str());
     assert_eq!(json["findings"].as_array().unwrap().len(), findings);
+    assert!(markdown.contains("## The same matter") && markdown.contains(&twins), "{markdown}");
     assert!(
         markdown.contains("| triage | 1 | $") && markdown.contains("| deep | 2 | $"),
         "{markdown}"
@@ -41,6 +50,7 @@ async fn a_run_can_be_read_in_every_form() {
     let said = world.run(&["report", "--format", "html", "--out", page.to_str().unwrap()]).await;
     assert_eq!((said.code(), said.stdout.as_str()), (0, ""), "{}", said.stderr);
     let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("Two reports of one defect; #"), "{html}");
     assert!(html.contains("<h2>Spending</h2>") && html.contains("<td>triage</td>"), "{html}");
     assert_eq!(html.matches("<article>").count(), findings);
 

@@ -49,6 +49,11 @@ pub enum AgentEvent {
         /// HTTP status, if there was one.
         status: Option<u16>,
     },
+    /// The agent changed its model because its own was overloaded.
+    FellBack {
+        /// To which.
+        model: String,
+    },
     /// Alive, no more: pings, tool heartbeats, status lines, lines of unknown type.
     Alive {
         /// Its type, for the evidence.

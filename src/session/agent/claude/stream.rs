@@ -92,6 +92,11 @@ impl ClaudeDecoder {
             "user" => self.user(&object),
             "stream_event" => self.partial(&object),
             "result" => vec![AgentEvent::Result(Box::new(result(&mut object)))],
+            "system/model_fallback" => {
+                let model = name(&object, "fallback_model");
+                self.notes.fallback_model = Some(model.clone());
+                vec![AgentEvent::FellBack { model }]
+            }
             _ => {
                 self.remark(&kind, &object);
                 vec![AgentEvent::Alive { kind }]
@@ -202,9 +207,6 @@ impl ClaudeDecoder {
     /// What a line that does not change the course still tells.
     fn remark(&mut self, kind: &str, object: &Object) {
         match kind {
-            "system/model_fallback" => {
-                self.notes.fallback_model = Some(name(object, "fallback_model"));
-            }
             "system/permission_denied" => {
                 self.notes.denied_tools = self.notes.denied_tools.saturating_add(1);
             }
