@@ -263,14 +263,7 @@ pub mod samples {
                 summary: Some(summary),
             }],
             totals: summary,
-            spending: vec![StageSpending {
-                day: "2026-11-16".into(),
-                stage: Stage::Deep,
-                sessions: 2,
-                spent: Usd::from_dollars(0.25),
-                estimated: Usd::from_dollars(0.2),
-                reserved: Usd::ZERO,
-            }],
+            spending: vec![spent()],
             related: vec![vec![judged(42, words), judged(43, words)]],
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![SessionRow {
@@ -306,6 +299,17 @@ pub mod samples {
                     verdict: None,
                 }],
             },
+        }
+    }
+
+    fn spent() -> StageSpending {
+        StageSpending {
+            day: "2026-11-16".into(),
+            stage: Stage::Deep,
+            sessions: 2,
+            spent: Usd::from_dollars(0.25),
+            estimated: Usd::from_dollars(0.2),
+            reserved: Usd::ZERO,
         }
     }
 

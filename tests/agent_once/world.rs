@@ -146,6 +146,13 @@ impl World {
         (service, format!("http://127.0.0.1:{port}"))
     }
 
+    /// Ends the service as a person would.
+    pub async fn stop(&self, service: &mut Child) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(service.id().unwrap()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGTERM).unwrap();
+        assert_eq!(service.wait().await.unwrap().code(), Some(143));
+    }
+
     /// A figure from the state.
     pub fn figure(&self, sql: &str) -> i64 {
         let database = rusqlite::Connection::open(self.state().join("heartbeat.db")).unwrap();
