@@ -2,6 +2,9 @@
 //! never a wrong answer and never a panic.
 #![expect(clippy::unwrap_used, reason = "a failed step of the set-up is a failed test")]
 
+#[path = "support/trusted.rs"]
+mod trusted;
+
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,15 +38,7 @@ fn repository(folder: &Path) -> PathBuf {
         );
         fs::write(place.join(format!("cart{number}.py")), text).unwrap();
     }
-    let probe = folder.join("probe");
-    let time = || {
-        fs::write(&probe, "x").unwrap();
-        fs::metadata(&probe).unwrap().modified().unwrap()
-    };
-    let start = time();
-    while time().duration_since(start).unwrap_or_default().as_millis() < 50 {
-        std::thread::yield_now();
-    }
+    trusted::wait_until_trusted(folder);
     root
 }
 

@@ -1,11 +1,15 @@
 //! The index on disk: incremental equals cold, damage is repaired, odd input is survived.
 #![expect(clippy::unwrap_used, reason = "a failed step of the set-up is a failed test")]
 
+#[path = "support/trusted.rs"]
+mod trusted;
+
 use std::fs;
 use std::path::Path;
 
 use heartbeat::context::{ContextError, Index, Options, Query, RankedFile, Skipped, rank};
 use proptest::prelude::*;
+use trusted::wait_until_trusted;
 
 fn options() -> Options {
     Options { history: false, ..Options::default() }
@@ -83,7 +87,7 @@ fn apply(root: &Path, cache: &Path, edit: &Edit) {
         Edit::RenameFolder(from, to) => fs::rename(folder(*from), folder(*to)),
         Edit::Refresh => {
             // A moment later the folders are old enough to be trusted.
-            wait_for_the_next_tick(cache.parent().unwrap());
+            wait_until_trusted(cache.parent().unwrap());
             open(root, cache);
             Ok(())
         }
@@ -113,25 +117,12 @@ fn an_unchanged_repository_is_not_read_again() {
     }
     assert_eq!(open(&root, &cache).1.read, 30);
     // The files may be as young as the first look, so they are trusted after a second one.
-    wait_for_the_next_tick(folder.path());
+    wait_until_trusted(folder.path());
     open(&root, &cache);
     let (_, report) = open(&root, &cache);
     assert_eq!((report.read, report.kept, report.gone), (0, 30, 0));
     fs::write(root.join("file3.rs"), "fn beta() {}\n").unwrap();
     assert_eq!(open(&root, &cache).1.read, 1);
-}
-
-/// Waits until the file system's clock has moved on, however coarse it is.
-fn wait_for_the_next_tick(folder: &Path) {
-    let probe = folder.join("probe");
-    let time = || {
-        fs::write(&probe, "x").unwrap();
-        fs::metadata(&probe).unwrap().modified().unwrap()
-    };
-    let start = time();
-    while time().duration_since(start).unwrap_or_default().as_millis() < 25 {
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -167,7 +158,7 @@ fn other_rules_for_reading_read_everything_again() {
     let (root, cache) = (folder.path().join("repository"), folder.path().join("cache"));
     fs::create_dir_all(&root).unwrap();
     fs::write(root.join("alpha.rs"), "fn alpha() {}\n".repeat(10)).unwrap();
-    wait_for_the_next_tick(folder.path());
+    wait_until_trusted(folder.path());
     assert_eq!(open(&root, &cache).1.skipped.large, 0);
     let smaller = Options { largest_file: 100, ..options() };
     let (_, report) = Index::open_or_build(&root, &cache, &smaller).unwrap();
@@ -186,7 +177,7 @@ fn many_updates_never_read_everything_again() {
             format!("fn alpha{number}() {{}}\n{}", words.replace('x', &format!("y{number}")));
         fs::write(root.join(format!("file{number}.rs")), text).unwrap();
     }
-    wait_for_the_next_tick(folder.path());
+    wait_until_trusted(folder.path());
     let one = Options { threads: 1, ..options() };
     let update = || Index::open_or_build(&root, &cache, &one).unwrap();
     update();
@@ -194,7 +185,7 @@ fn many_updates_never_read_everything_again() {
     for round in 0..30 {
         let name = format!("small{}.rs", round % 20);
         fs::write(root.join(name), format!("fn beta{round}() {{}}\n")).unwrap();
-        wait_for_the_next_tick(folder.path());
+        wait_until_trusted(folder.path());
         most = most.max(update().1.read);
     }
     assert!(most < 32, "{most} files were read at once");

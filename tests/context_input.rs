@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed step of the set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the tests run git and the program itself")]
 
+#[path = "support/trusted.rs"]
+mod trusted;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,6 +15,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use heartbeat::context::{BuildReport, ContextError, Index, Options, Query, rank};
+
+use trusted::wait_until_trusted;
 
 struct Sample {
     folder: tempfile::TempDir,
@@ -163,6 +168,20 @@ fn odd_paths_and_what_is_no_file_are_counted_each_time() {
     let output = sample.command().output().unwrap();
     assert_eq!(json(&output)["index"]["skipped"]["odd_paths"], 4);
     assert!(String::from_utf8_lossy(&output.stderr).contains("set aside: 4 with odd paths"));
+}
+
+/// What lies below such a folder can still be reached by its old path, unchanged.
+#[test]
+fn a_folder_that_became_a_link_is_left() {
+    let sample = Sample::new();
+    sample.write("kept.rs", "fn alpha() {}\n");
+    sample.write("moved/inner/alpha.rs", "fn alpha() {}\n");
+    wait_until_trusted(sample.folder.path());
+    assert_eq!(paths(&sample.open().0), ["kept.rs", "moved/inner/alpha.rs"]);
+    let outside = sample.folder.path().join("outside");
+    fs::rename(sample.root.join("moved"), &outside).unwrap();
+    symlink(&outside, sample.root.join("moved")).unwrap();
+    assert_eq!(paths(&sample.open().0), ["kept.rs"]);
 }
 
 #[test]

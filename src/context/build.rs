@@ -175,8 +175,13 @@ fn read(path: &Path, limit: u64, buffer: &mut Vec<u8>) -> std::io::Result<Stamp>
 
 /// The text of a file as it is now, if it can be shown.
 pub(super) fn read_text(path: &Path) -> Option<String> {
+    read_head(path, super::Options::default().largest_file)
+}
+
+/// The first bytes of a text as it is now, if it can be shown.
+pub(super) fn read_head(path: &Path, most: u64) -> Option<String> {
     let mut buffer = Vec::new();
-    read(path, super::Options::default().largest_file, &mut buffer).ok()?;
+    read(path, most, &mut buffer).ok()?;
     Some(String::from_utf8_lossy(&buffer).into_owned())
 }
 

@@ -139,6 +139,20 @@ impl Index {
             .and_then(|at| u32::try_from(at).ok())
     }
 
+    /// The files right inside a folder, in the order of their paths; the root is empty.
+    pub(super) fn inside(&self, folder: &str) -> impl Iterator<Item = &Entry> {
+        let start = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let first = self.files.partition_point(|entry| entry.path.as_str() < start.as_str());
+        self.files[first..]
+            .iter()
+            .map_while(move |entry| {
+                let name = entry.path.strip_prefix(start.as_str())?;
+                Some((entry, name))
+            })
+            .filter(|(_, name)| !name.contains('/'))
+            .map(|(entry, _)| entry)
+    }
+
     /// The repository's past.
     pub fn history(&self) -> &History {
         &self.history

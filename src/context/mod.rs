@@ -47,6 +47,7 @@
 //!   mapping is `unsafe`; a query reads a few hundred small pieces.
 //! - **No embedded model.** Nothing to download, nothing to explain away.
 
+mod area;
 mod build;
 mod bytes;
 mod catalog;
@@ -64,6 +65,7 @@ mod pack;
 mod past;
 mod places;
 mod plan;
+mod purpose;
 mod query;
 mod rank;
 mod rescan;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::build::read_text;
-use super::bytes::cut;
 use super::index::Index;
 use super::kind::Kind;
+use super::purpose::purpose;
+
+/// Bytes for what stands above the folders.
+const HEAD: usize = 400;
 
 #[derive(Default)]
 struct Folder {
@@ -36,7 +38,7 @@ pub fn overview(index: &Index, token_budget: usize) -> String {
         "Repository {name}: {} files, {sources} of them source code.\n",
         index.files().len()
     ));
-    if let Some(words) = first_words(index) {
+    if let Some(words) = purpose(index, "") {
         add(&format!("{words}\n"));
     }
     add("Folders (source files, main kinds; tests):\n");
@@ -45,14 +47,13 @@ pub fn overview(index: &Index, token_budget: usize) -> String {
     order.sort_by(|a, b| b.1.words.cmp(&a.1.words).then(a.0.cmp(b.0)));
     // The largest folders that fit, shown in the order of their paths.
     let mut chosen: Vec<String> = Vec::new();
-    let mut used = 0;
-    let spare = room.saturating_sub(400);
+    let mut spare = room.saturating_sub(HEAD);
     for (path, folder) in order {
-        let line = line(path, folder);
-        if used + line.len() > spare / 2 {
+        let line = line(index, path, folder);
+        if line.len() > spare {
             break;
         }
-        used += line.len();
+        spare -= line.len();
         chosen.push(line);
     }
     chosen.sort();
@@ -62,13 +63,21 @@ pub fn overview(index: &Index, token_budget: usize) -> String {
     out
 }
 
-fn line(path: &str, folder: &Folder) -> String {
+fn line(index: &Index, path: &str, folder: &Folder) -> String {
     let mut endings: Vec<_> = folder.endings.iter().collect();
     endings.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     let kinds =
         endings.iter().take(2).map(|(ending, _)| ending.as_str()).collect::<Vec<_>>().join(" ");
     let tests = if folder.tests > 0 { format!("; {} tests", folder.tests) } else { String::new() };
-    format!("- {path}/ ({} {kinds}{tests})\n", folder.files)
+    let sources = match folder.files {
+        0 => String::new(),
+        files => format!("{files} {kinds}"),
+    };
+    let purpose = match purpose(index, path).filter(|_| path != ".") {
+        Some(words) => format!(": {words}"),
+        None => String::new(),
+    };
+    format!("- {path}/ ({}){purpose}\n", [sources, tests].join("").trim_start_matches("; "))
 }
 
 /// Folders down to the third level, each with everything below it counted in its deepest shown one.
@@ -96,17 +105,4 @@ fn folders(index: &Index) -> BTreeMap<String, Folder> {
     }
     folders.retain(|_, folder| folder.files > 0 || folder.tests > 0);
     folders
-}
-
-/// The first paragraph of the README.
-fn first_words(index: &Index) -> Option<String> {
-    let readme = index.files().iter().find(|entry| {
-        !entry.path.contains('/') && entry.path.to_lowercase().starts_with("readme")
-    })?;
-    let text = read_text(&index.root().join(&readme.path))?;
-    let prose = text
-        .lines()
-        .map(str::trim)
-        .find(|line| line.len() > 40 && line.starts_with(|c: char| c.is_alphanumeric()))?;
-    Some(cut(prose, 300).to_owned())
 }

@@ -58,7 +58,8 @@ impl Plan {
         let mut numbers = vec![None; segments.len()];
         for (number, segment) in segments.iter().enumerate() {
             let worn = living[number] < segment.documents.div_ceil(2);
-            if !worn && !(too_many && is_small(segment)) {
+            let given_up = worn || too_many && is_small(segment);
+            if !given_up {
                 numbers[number] = u32::try_from(self.segments.len()).ok();
                 self.segments.push(segment.clone());
             }

@@ -4,14 +4,45 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::document::Definition;
+use super::language::Language;
 use super::term::{self, Space, Term};
 
+/// Lines in a span, at most.
 const SPAN: usize = 14;
-const MOST_SPANS: usize = 3;
+const MOST_SPANS: usize = 5;
+/// A span goes on for this many lines after the last one that matters.
+const AFTER: usize = 3;
+/// What a comment is worth beside code, and what a word is worth where it was shown already.
+const COMMENT: f64 = 0.5;
+const AGAIN: f64 = 0.6;
 
-/// What each line is worth: the query's terms in it, each once.
-pub(super) fn line_scores(lines: &[&str], rarity: &HashMap<Term, f64>) -> Vec<f64> {
-    let score = |line: &&str| {
+/// A line as the query sees it: its terms, each once, with their worth there.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Line(Vec<(Term, f64)>);
+
+impl Line {
+    /// What the line is worth by itself.
+    pub(super) fn score(&self) -> f64 {
+        self.0.iter().map(|(_, worth)| worth).sum()
+    }
+}
+
+/// Weighs every line; what only brings other files in is worth nothing.
+pub(super) fn weigh(lines: &[&str], language: Language, rarity: &HashMap<Term, f64>) -> Vec<Line> {
+    let mut in_comment = false;
+    let weigh = |line: &&str| {
+        let text = line.trim_start();
+        if let Some((open, close)) = language.block_comment() {
+            let has = |mark: &[u8]| text.as_bytes().windows(mark.len()).any(|part| part == mark);
+            in_comment = (in_comment || text.as_bytes().starts_with(open)) && !has(close);
+        }
+        let mark = language.line_comment();
+        let comment = in_comment
+            || text.starts_with('*')
+            || !mark.is_empty() && text.as_bytes().starts_with(mark);
+        if language.is_code() && brings_in(text) {
+            return Line::default();
+        }
         let mut seen = BTreeSet::new();
         for (_, word) in term::identifiers(&line.as_bytes()[..line.len().min(400)]) {
             term::terms_of(word, |term| {
@@ -19,9 +50,19 @@ pub(super) fn line_scores(lines: &[&str], rarity: &HashMap<Term, f64>) -> Vec<f6
             });
             seen.insert(term::hash(Space::Symbol, &word.to_ascii_lowercase()));
         }
-        seen.iter().filter_map(|term| rarity.get(term)).sum()
+        let factor = if comment { COMMENT } else { 1.0 };
+        let worth = |term| rarity.get(&term).map(|worth| (term, worth * factor));
+        Line(seen.into_iter().filter_map(worth).collect())
     };
-    lines.iter().map(score).collect()
+    lines.iter().map(weigh).collect()
+}
+
+/// Does the line only bring another file's names in?
+fn brings_in(line: &str) -> bool {
+    ["import ", "from ", "using ", "use ", "#include", "package ", "namespace ", "require ", "mod "]
+        .iter()
+        .any(|start| line.starts_with(start))
+        && !line.contains('(')
 }
 
 /// The definitions to show: all if they are few, else the ones with the most to do with the query.
@@ -58,39 +99,64 @@ pub(super) fn worthy_definitions(
     weighed.into_iter().map(|(_, at)| definitions[at].clone()).collect()
 }
 
-/// The best spans, in the file's order, none touching another; each starts at its definition if near.
-pub(super) fn best(
-    lines: &[&str],
-    scores: &[f64],
-    definitions: &[Definition],
-) -> Vec<Range<usize>> {
-    let mut left = scores.to_vec();
-    let mut chosen: Vec<Range<usize>> = Vec::new();
+/// A span worth showing.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Span {
+    /// From the first line, which is zero.
+    pub lines: Range<usize>,
+    /// Comparable between files for one query.
+    pub worth: f64,
+}
+
+/// The best spans, best first, none over another; each starts at its definition if near.
+pub(super) fn best(lines: &[Line], definitions: &[Definition]) -> Vec<Span> {
+    let mut chosen: Vec<Span> = Vec::new();
+    let mut shown: HashMap<Term, f64> = HashMap::new();
     while chosen.len() < MOST_SPANS {
-        let Some((at, worth)) = (0..left.len().saturating_sub(SPAN / 2))
-            .map(|at| (at, left[at..(at + SPAN).min(left.len())].iter().sum::<f64>()))
-            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
-        else {
-            break;
+        let limit = |at: usize| {
+            let next = chosen.iter().map(|span| span.lines.start).filter(|next| *next > at).min();
+            next.unwrap_or(lines.len()).min(at + SPAN)
         };
-        if worth <= 0.0 {
-            break;
+        let free = |at: &usize| chosen.iter().all(|span| !span.lines.contains(at));
+        let best = (0..lines.len())
+            .filter(|at| free(at) && !lines[*at].0.is_empty())
+            .map(|at| (at, worth(&lines[at..limit(at)], &shown)))
+            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        let Some((at, worth)) = best.filter(|(_, worth)| *worth > 0.0) else { break };
+        let start = start_of(at, definitions, &chosen);
+        let limit = limit(at).min(start + SPAN);
+        let last = (at..limit).rev().find(|at| !lines[*at].0.is_empty()).unwrap_or(at);
+        let end = (last + 1 + AFTER).min(limit).max(at + 1);
+        for (term, _) in lines[start..end].iter().flat_map(|line| &line.0) {
+            shown.insert(*term, AGAIN);
         }
-        let near = definitions
-            .iter()
-            .map(|definition| definition.line as usize - 1)
-            .rfind(|line| *line <= at && at - line <= SPAN / 2);
-        let start = near.unwrap_or(at);
-        let end = (start + SPAN).min(lines.len());
-        left[start..end].fill(0.0);
-        if chosen.iter().all(|span| end <= span.start || start >= span.end) {
-            chosen.push(start..end);
-        } else {
-            left[at..(at + SPAN).min(lines.len())].fill(0.0);
-        }
+        chosen.push(Span { lines: start..end, worth });
     }
-    chosen.sort_by_key(|span| span.start);
     chosen
+}
+
+/// What a window is worth: each term once at its best, a little for more of it.
+fn worth(window: &[Line], shown: &HashMap<Term, f64>) -> f64 {
+    let mut best: Vec<(Term, f64)> =
+        window.iter().flat_map(|line| line.0.iter().copied()).collect();
+    let all: f64 = best.iter().map(|(_, worth)| worth).sum();
+    best.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    best.dedup_by_key(|(term, _)| *term);
+    let once: f64 =
+        best.iter().map(|(term, worth)| worth * shown.get(term).copied().unwrap_or(1.0)).sum();
+    once + all * 0.1
+}
+
+/// Where a span that matters from `at` on begins: at its definition if that is near and not shown.
+fn start_of(at: usize, definitions: &[Definition], chosen: &[Span]) -> usize {
+    let near = definitions
+        .iter()
+        .map(|definition| definition.line as usize - 1)
+        .rfind(|line| *line <= at && at - line <= SPAN / 2);
+    let start = near.unwrap_or(at);
+    let after =
+        chosen.iter().map(|span| span.lines.end).filter(|end| *end <= at).max().unwrap_or(0);
+    start.max(after)
 }
 
 #[cfg(test)]
@@ -106,10 +172,40 @@ mod tests {
             (term::hash(Space::Word, term::stem(&mut b"warehouse".to_vec())), 3.0),
             (term::hash(Space::Word, b"discount"), 3.0),
         ]);
-        let scores = line_scores(&text, &rarity);
-        let spans = best(&text, &scores, &[Definition { line: 31, name: "basket_total".into() }]);
-        assert_eq!(spans.len(), 1);
-        assert!(spans[0].contains(&33), "{spans:?}");
+        let lines = weigh(&text, Language::Rust, &rarity);
+        let spans = best(&lines, &[Definition { line: 31, name: "basket_total".into() }]);
+        let lines: Vec<_> = spans.into_iter().map(|span| span.lines).collect();
+        assert_eq!(lines, [30..37]);
+    }
+
+    #[test]
+    fn code_is_worth_more_than_comments_and_imports_nothing() {
+        let rarity = HashMap::from([(term::hash(Space::Word, b"discount"), 3.0)]);
+        let text = ["use discount::x;", "// discount", "/* a", " discount", " */", "discount();"];
+        let scores: Vec<f64> =
+            weigh(&text, Language::Rust, &rarity).iter().map(Line::score).collect();
+        assert_eq!(scores, [0.0, 1.5, 0.0, 1.5, 0.0, 3.0]);
+    }
+
+    #[test]
+    fn spans_never_touch_and_the_second_shows_something_else() {
+        let mut text = vec!["filler"; 90];
+        for (at, line) in [
+            (10, "discount"),
+            (11, "discount"),
+            (40, "discount"),
+            (41, "discount"),
+            (70, "voucher"),
+        ] {
+            text[at] = line;
+        }
+        let rarity = HashMap::from([
+            (term::hash(Space::Word, b"discount"), 3.0),
+            (term::hash(Space::Word, term::stem(&mut b"voucher".to_vec())), 2.5),
+        ]);
+        let spans = best(&weigh(&text, Language::Rust, &rarity), &[]);
+        let lines: Vec<_> = spans.into_iter().map(|span| span.lines).collect();
+        assert_eq!(lines, [10..15, 70..74, 40..45]);
     }
 
     #[test]

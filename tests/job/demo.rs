@@ -33,6 +33,18 @@ fn findings_name_files_that_exist_in_the_code_base() {
 }
 
 #[test]
+fn a_run_without_a_deep_item_builds_no_index() {
+    let world = World::new(20);
+    let index = world.state().join("index");
+    let (_, none) = world.run_once(&["--set", "limits.max_deep_per_run=0"]);
+    assert_eq!(none["summary"]["analysed"], 0, "{none:#}");
+    assert!(none["summary"]["triaged"].as_u64() > Some(0), "{none:#}");
+    assert!(!index.exists(), "{}", index.display());
+    world.run_once(&["--set", "limits.max_deep_per_run=1"]);
+    assert!(index.exists());
+}
+
+#[test]
 fn a_second_run_finishes_what_was_deferred_and_a_third_finds_nothing_new() {
     let world = World::new(20);
     let (_, first) = world.run_once(&["--set", "limits.max_deep_per_run=9"]);
