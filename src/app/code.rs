@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::Config;
+use crate::config::{Config, Route};
 use crate::context::{self, BuildReport, ContextError, Index, Options, Query};
 use crate::model::{BoxFuture, CleanItem, Verdict};
 use crate::run::{CodeBase, CodeContext, CodeError};
@@ -33,20 +33,29 @@ impl CodeBases {
         Self { config: config.clone(), cache: cache.into(), opened: Arc::default() }
     }
 
-    /// The code base for an item: the longest matching area path, or the default.
+    /// The code base for an item: the one a route leads to, or the default.
     fn root_for(&self, item: &CleanItem) -> PathBuf {
-        let area = item.item.area_path.as_deref().unwrap_or_default().to_lowercase();
-        let covers = |prefix: &str| {
-            let prefix = prefix.to_lowercase();
-            area == prefix || area.starts_with(&format!("{prefix}\\"))
-        };
-        let routes = &self.config.repository.routes;
-        routes
-            .iter()
-            .filter(|route| covers(&route.area))
-            .max_by_key(|route| route.area.len())
-            .map_or_else(|| self.config.repository.path.clone(), |route| route.path.clone())
+        let area = item.item.area_path.as_deref().unwrap_or_default();
+        let repository = &self.config.repository;
+        route_for(&repository.routes, area, &item.item.item_type)
+            .map_or_else(|| repository.path.clone(), |route| route.path.clone())
     }
+}
+
+/// The route that says most about an item: the longest area path, then the one that names its type.
+fn route_for<'a>(routes: &'a [Route], area: &str, item_type: &str) -> Option<&'a Route> {
+    let area = area.to_lowercase();
+    let leads_here = |route: &&Route| {
+        let prefix = route.area.to_lowercase();
+        let below = area
+            .strip_prefix(&prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('\\'));
+        let typed = route.item_type.to_lowercase() == item_type.to_lowercase();
+        (prefix.is_empty() || below) && (route.item_type.is_empty() || typed)
+    };
+    // Of equal ones the first wins.
+    let says = |route: &&Route| (route.area.len(), usize::from(!route.item_type.is_empty()));
+    routes.iter().rev().filter(leads_here).max_by_key(says)
 }
 
 impl CodeBase for CodeBases {
@@ -167,4 +176,40 @@ fn picture(
 
 fn tokens(count: u32) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(area: &str, item_type: &str, path: &str) -> Route {
+        Route { area: area.into(), item_type: item_type.into(), path: path.into() }
+    }
+
+    #[test]
+    fn the_route_that_says_most_about_an_item_is_taken() {
+        let routes = [
+            route("Shop", "", "shop"),
+            route("Shop\\Web", "", "web"),
+            route("Shop\\Web", "Bug", "web-bugs"),
+            route("", "Test Case", "tests"),
+        ];
+        for (area, item_type, path) in [
+            ("Shop", "Bug", Some("shop")),
+            ("shop\\cart", "Task", Some("shop")),
+            ("Shopping", "Task", None),
+            ("Shop\\Web\\Login", "Task", Some("web")),
+            ("Shop\\Web", "bug", Some("web-bugs")),
+            ("Other", "Test Case", Some("tests")),
+            ("Shop", "Test Case", Some("shop")),
+            ("", "Bug", None),
+        ] {
+            let found = route_for(&routes, area, item_type);
+            assert_eq!(
+                found.map(|route| route.path.as_path()),
+                path.map(Path::new),
+                "{area} {item_type}"
+            );
+        }
+    }
 }

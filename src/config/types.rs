@@ -122,12 +122,15 @@ pub struct Repository {
     pub context_tokens: u32,
 }
 
-/// One code base for the items below an area path.
+/// One code base for the items below an area path, of a type, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Route {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub area: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub item_type: String,
     pub path: PathBuf,
 }
 

@@ -172,7 +172,7 @@ impl Reader {
     pub fn read(&mut self, path: &str, text: &[u8]) -> Document {
         self.identifiers.clear();
         self.terms.clear();
-        let language = Language::of_path(path);
+        let language = Language::of(path, text);
         let total_lines = text.split(|byte| *byte == b'\n').count();
         let block_lines = total_lines.div_ceil(BLOCKS).max(SMALLEST_BLOCK);
         let mut kind = Kind::of_path(path, language.is_code());

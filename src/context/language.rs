@@ -1,4 +1,4 @@
-//! What a file is written in, judged by its name, and how that language marks comments and strings.
+//! What a file is written in, judged by its name and its first line, and how that language marks comments and strings.
 
 /// Families of languages that share their way of naming a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,35 @@ pub enum Language {
 }
 
 impl Language {
+    /// The language of a file: by its path, and where that says nothing by the program it names.
+    pub fn of(path: &str, text: &[u8]) -> Self {
+        match Self::of_path(path) {
+            Self::Other => Self::of_first_line(text).unwrap_or(Self::Other),
+            known => known,
+        }
+    }
+
+    /// The language of a script that begins with `#!`.
+    fn of_first_line(text: &[u8]) -> Option<Self> {
+        let line = text[..text.len().min(200)].split(|byte| *byte == b'\n').next()?;
+        let words = std::str::from_utf8(line.strip_prefix(b"#!")?).ok()?.split_whitespace();
+        // `/usr/bin/env -S python3.12 -u` names the program after itself.
+        let mut programs = words
+            .filter(|word| !word.starts_with('-'))
+            .map(|word| word.rsplit('/').next().unwrap_or(word))
+            .filter(|name| *name != "env" && !name.contains('='));
+        let program = programs.next()?.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        match program {
+            "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "make" | "perl" => Some(Self::Shell),
+            "python" | "pypy" => Some(Self::Python),
+            "node" | "deno" | "bun" | "ts-node" => Some(Self::Script),
+            "ruby" => Some(Self::Ruby),
+            "php" => Some(Self::Php),
+            "lua" => Some(Self::Dashed),
+            _ => None,
+        }
+    }
+
     /// The language of a path, by the last part of its name.
     pub fn of_path(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -199,5 +228,21 @@ mod tests {
             assert_eq!(Language::from_code(language.code()), language);
         }
         assert_eq!(Language::from_code(200), Language::Other);
+    }
+
+    #[test]
+    fn a_script_without_an_extension_names_its_language() {
+        for (text, language) in [
+            ("#!/bin/sh\nx", Language::Shell),
+            ("#!/usr/bin/env python3\n", Language::Python),
+            ("#!/usr/bin/env -S A=1 python3.12 -u", Language::Python),
+            ("#! /usr/bin/node --flag\n", Language::Script),
+            ("#!/usr/bin/unknown\n", Language::Other),
+            ("#!\n", Language::Other),
+            ("plain", Language::Other),
+        ] {
+            assert_eq!(Language::of("bin/tool", text.as_bytes()), language, "{text}");
+        }
+        assert_eq!(Language::of("a.md", b"#!/bin/sh"), Language::Prose);
     }
 }
