@@ -214,7 +214,7 @@ mod tests {
             findings: digest.findings,
             open: digest.open,
         };
-        assert!(!report.findings.is_empty() && !report.open.is_empty());
+        assert!(!report.findings.is_empty() && !report.open.first.is_empty());
         let text = render(&report, Path::new("/var/lib/heartbeat"));
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());

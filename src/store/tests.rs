@@ -265,7 +265,7 @@ async fn a_budget_counts_worst_cases_until_the_real_cost_is_known() {
 async fn a_session_that_never_told_its_cost_counts_at_its_worst() {
     let state = state().await;
     let journal = &state.journal;
-    let items = vec![planned(1, "f1", Decision::New), planned(2, "f1", Decision::New)];
+    let items = [1, 2, 3].map(|id| planned(id, "f1", Decision::New)).into();
     journal.record_page("ado", page(items)).await.unwrap();
     for (id, outcome, cost) in [
         (1, Outcome::TimedOut, 0.5),
@@ -280,7 +280,7 @@ async fn a_session_that_never_told_its_cost_counts_at_its_worst() {
         assert_eq!(after.spent - before, Usd::from_dollars(cost));
         assert_eq!(after.reserved, Usd::ZERO);
     }
-    let told = claim(&state, 2, caps(5.0, 5.0));
+    let told = claim(&state, 3, caps(5.0, 5.0));
     journal.claim(told.clone()).await.unwrap().unwrap();
     journal.register(ledger_row(&told), 3).await.unwrap();
     journal.close(told.session, ended(Outcome::Completed, 0.1)).await.unwrap();
