@@ -198,8 +198,10 @@ impl Model {
 
 /// Everything that was fetched stands in one place.
 fn adds_up(s: &RunSummary) {
-    let known = s.new + s.changed + s.carried_over + s.unchanged;
-    assert_eq!(known + s.baseline + s.crowded_out + s.resting, s.fetched, "{s:?}");
+    let shares = &s.shares;
+    let known = shares.new + shares.changed + shares.carried_over + shares.unchanged;
+    let others = shares.baseline + shares.crowded_out + shares.resting;
+    assert_eq!(known + others, s.fetched, "{s:?}");
 }
 
 /// More of them in a long run: `MEMORY_CASES=500`.

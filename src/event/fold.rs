@@ -268,13 +268,7 @@ impl RunView {
         let decided = |decision| self.decisions.get(decision_name(decision)).copied().unwrap_or(0);
         RunSummary {
             fetched: self.fetched,
-            new: self.shares.new,
-            changed: self.shares.changed,
-            carried_over: self.shares.carried_over,
-            unchanged: self.shares.unchanged,
-            baseline: self.shares.baseline,
-            crowded_out: self.shares.crowded_out,
-            resting: self.shares.resting,
+            shares: self.shares,
             triaged: self.triaged,
             analysed: self.analysed,
             settled_by_triage: self.settled,

@@ -159,7 +159,8 @@ pub struct Liveness {
     pub rss_kib: u64,
 }
 
-/// What became of everything that was fetched: each item stands in one place.
+/// What became of everything that was fetched: each item stands in one place, so that the sum is
+/// what was fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shares {
@@ -179,26 +180,27 @@ pub struct Shares {
     pub resting: u64,
 }
 
-/// Counts a run ends with. The first is the sum of the next seven.
+impl std::ops::AddAssign for Shares {
+    fn add_assign(&mut self, other: Self) {
+        self.new += other.new;
+        self.changed += other.changed;
+        self.carried_over += other.carried_over;
+        self.unchanged += other.unchanged;
+        self.baseline += other.baseline;
+        self.crowded_out += other.crowded_out;
+        self.resting += other.resting;
+    }
+}
+
+/// Counts a run ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunSummary {
     /// Items the source delivered.
     pub fetched: u64,
-    /// Never seen before.
-    pub new: u64,
-    /// Known, with another text than before.
-    pub changed: u64,
-    /// Left by an earlier run, or due for another attempt.
-    pub carried_over: u64,
-    /// Nothing to do.
-    pub unchanged: u64,
-    /// Recorded as seen by the first run's baseline.
-    pub baseline: u64,
-    /// Work beyond `limits.max_items_per_run`: left for the next run.
-    pub crowded_out: u64,
-    /// Not to be worked on now: waiting, parked, in flight, or finished in the tracker.
-    pub resting: u64,
+    /// What became of them.
+    #[serde(flatten)]
+    pub shares: Shares,
     /// Verdicts given.
     pub triaged: u64,
     /// Deep analyses finished and stored.

@@ -119,7 +119,7 @@ impl Report {
     pub fn headline(&self) -> String {
         let t = &self.totals;
         let mut parts = vec![
-            format!("{} changed", t.new + t.changed),
+            format!("{} changed", t.shares.new + t.shares.changed),
             format!("{} triaged", t.triaged),
             count(self.findings.len() as u64, "finding", "findings"),
         ];
@@ -194,13 +194,7 @@ fn totals(runs: &[RunRow]) -> RunSummary {
     let mut sum = RunSummary::default();
     for one in runs.iter().filter_map(|run| run.summary) {
         sum.fetched += one.fetched;
-        sum.new += one.new;
-        sum.changed += one.changed;
-        sum.carried_over += one.carried_over;
-        sum.unchanged += one.unchanged;
-        sum.baseline += one.baseline;
-        sum.crowded_out += one.crowded_out;
-        sum.resting += one.resting;
+        sum.shares += one.shares;
         sum.triaged += one.triaged;
         sum.analysed += one.analysed;
         sum.settled_by_triage += one.settled_by_triage;
@@ -221,7 +215,7 @@ pub mod samples {
     //! Reports for the tests of their forms.
     #![expect(missing_docs, reason = "words of tests")]
     use super::*;
-    use crate::event::{Reason, Trigger};
+    use crate::event::{Reason, Shares, Trigger};
     use crate::model::{
         Complexity, Confidence, Effort, FailureKind, FileReference, Finding, ItemId, ItemKey,
         Outcome, Risk, SessionId, Stage, Usd, Verdict,
@@ -240,8 +234,7 @@ pub mod samples {
         let key = ItemKey::new("ado", ItemId(42));
         let summary = RunSummary {
             fetched: 9,
-            new: 2,
-            changed: 1,
+            shares: Shares { new: 2, changed: 1, unchanged: 6, ..Shares::default() },
             triaged: 3,
             analysed: 1,
             sessions: 2,

@@ -37,7 +37,7 @@ fn runs(page: &mut String, report: &Report) {
             outcome(run),
             took(run),
             s.fetched,
-            s.new + s.changed,
+            s.shares.new + s.shares.changed,
             s.triaged,
             s.analysed,
             s.cost

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::event::{Reason, RunOutcome, RunSummary};
+use crate::event::{Reason, RunOutcome, RunSummary, Shares};
 use crate::model::{RunId, Usd};
 use crate::report::lines::{clip, short_key, word};
 use crate::store::{FindingRow, OpenItems};
@@ -81,9 +81,10 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     if let Some(error) = &report.error {
         row("because", error.clone());
     }
-    let usual = format!("{} new, {} changed, {} unchanged", s.new, s.changed, s.unchanged);
+    let Shares { new, changed, unchanged, .. } = s.shares;
+    let usual = format!("{new} new, {changed} changed, {unchanged} unchanged");
     row("fetched", format!("{} items ({usual})", s.fetched));
-    further_shares(s).into_iter().for_each(|share| row("", share));
+    further_shares(&s.shares).into_iter().for_each(|share| row("", share));
     if report.text.raw_bytes > 0 {
         row(
             "text",
@@ -129,7 +130,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
 }
 
 /// What else became of fetched items; with the usual three, everything has its place.
-fn further_shares(s: &RunSummary) -> Vec<String> {
+fn further_shares(s: &Shares) -> Vec<String> {
     let shares = [
         (s.carried_over, "carried over from earlier runs"),
         (s.baseline, "recorded as seen (baseline)"),
@@ -224,12 +225,13 @@ mod tests {
 
     #[test]
     fn what_was_fetched_and_what_budgets_count_is_told_in_full() {
+        let usual = Shares { new: 1, unchanged: 2, ..Shares::default() };
         let mut report = RunReport {
             run: RunId(uuid::Uuid::nil()),
             outcome: RunOutcome::Completed,
             exit_code: 0,
             error: None,
-            summary: RunSummary { fetched: 3, new: 1, unchanged: 2, ..RunSummary::default() },
+            summary: RunSummary { fetched: 3, shares: usual, ..RunSummary::default() },
             text: TextSaving::default(),
             findings: Vec::new(),
             open: samples::report("").open,
@@ -237,14 +239,9 @@ mod tests {
         let quiet = render(&report, Path::new("/state"));
         assert!(quiet.contains("3 items (1 new, 0 changed, 2 unchanged)"), "{quiet}");
         assert!(!quiet.contains("+ "), "{quiet}");
-        report.summary = RunSummary {
-            carried_over: 4,
-            baseline: 19,
-            crowded_out: 5,
-            resting: 6,
-            cost_at_worst: Usd::from_dollars(1.5),
-            ..report.summary
-        };
+        report.summary.shares =
+            Shares { carried_over: 4, baseline: 19, crowded_out: 5, resting: 6, ..usual };
+        report.summary.cost_at_worst = Usd::from_dollars(1.5);
         let told = render(&report, Path::new("/state"));
         for part in [
             "+ 4 carried over",

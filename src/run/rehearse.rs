@@ -91,7 +91,7 @@ impl Run {
         let budget_per_run = self.config.budget.per_run;
         Ok(Rehearsal {
             decisions: self.decisions_after(before, &work).await?,
-            unchanged: self.journal.view().figures().unchanged,
+            unchanged: self.journal.view().shares.unchanged,
             sessions_at_most: prompts.len() + again,
             prompts,
             worst_case: (wanted + price.times(again)).min(budget_per_run),
