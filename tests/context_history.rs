@@ -1,24 +1,14 @@
 //! History is read, follows the repository, and a hostile repository cannot make git run anything.
 #![expect(clippy::unwrap_used, reason = "a failed step of the set-up is a failed test")]
 
+#[path = "support/git.rs"]
+mod git;
+
 use std::fs;
 use std::path::Path;
 
+use git::git;
 use heartbeat::context::{Index, Options, Query, rank};
-
-#[expect(clippy::disallowed_methods, reason = "the test makes its own repository")]
-fn git(repository: &Path, arguments: &[&str]) {
-    let status = std::process::Command::new("git")
-        .args(["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"])
-        .arg("-C")
-        .arg(repository)
-        .args(arguments)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .status()
-        .unwrap();
-    assert!(status.success(), "{arguments:?}");
-}
 
 fn commit(repository: &Path, file: &str, text: &str, message: &str) {
     fs::write(repository.join(file), text).unwrap();

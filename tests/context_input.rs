@@ -1,8 +1,10 @@
 //! Repositories as they are in the wild, or as somebody who means harm makes them: bounded time and
 //! memory, and what was set aside is counted and said.
 #![expect(clippy::unwrap_used, reason = "a failed step of the set-up is a failed test")]
-#![expect(clippy::disallowed_methods, reason = "the tests run git and the program itself")]
+#![expect(clippy::disallowed_methods, reason = "the tests run the program itself")]
 
+#[path = "support/git.rs"]
+mod git;
 #[path = "support/trusted.rs"]
 mod trusted;
 
@@ -48,7 +50,7 @@ impl Sample {
     }
 
     fn git(&self, arguments: &[&str]) {
-        git(&self.root, arguments);
+        git::git(&self.root, arguments);
     }
 
     /// The program itself, with a query about `alpha`, wanting JSON.
@@ -61,20 +63,6 @@ impl Sample {
         command.arg("--index-dir").arg(&self.cache);
         command
     }
-}
-
-fn git(repository: &Path, arguments: &[&str]) {
-    let names = ["-c", "user.name=n", "-c", "user.email=e@example.org"];
-    let status = Command::new("git")
-        .args(names)
-        .args(["-c", "commit.gpgsign=false", "-c", "protocol.file.allow=always", "-C"])
-        .arg(repository)
-        .args(arguments)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .status()
-        .unwrap();
-    assert!(status.success(), "{arguments:?}");
 }
 
 fn json(output: &Output) -> serde_json::Value {
