@@ -67,7 +67,7 @@ fn apply(path: &Path, at: &prop::sample::Index, damage: &Damage) {
         Damage::Flip(mask) => bytes[place] ^= mask,
         Damage::Cut => bytes.truncate(place),
         Damage::Zeros(count) => {
-            bytes.iter_mut().skip(place).take(*count).for_each(|byte| *byte = 0)
+            bytes.iter_mut().skip(place).take(*count).for_each(|byte| *byte = 0);
         }
         Damage::Gone => return fs::remove_file(path).unwrap(),
     }

@@ -2,8 +2,8 @@
 //!
 //! The way of the data: `scan` and `rescan` find the files, `document` reads each one into words by
 //! field and definitions, `segment`, `catalog` and `store` keep them on disk outside the repository,
-//! `history` adds what git remembers. [`Query`] says what an item is about, [`signals()`] what speaks for each file,
-//! [`rank()`] weighs that, [`pack()`] writes it down inside a budget of tokens.
+//! `history` adds what git remembers. [`Query`] says what an item is about, [`signals()`] what speaks
+//! for each file, [`rank()`] weighs that, [`pack()`] writes it down inside a budget of tokens.
 //!
 //! # Signals
 //! Few, each with a plain reason: the item's words anywhere in the file and close together in one
