@@ -171,10 +171,14 @@ fn is_test_name(path: &str, lower: &str) -> bool {
         || original_stem.ends_with("Tests")
         || original_stem.ends_with("TestCase")
         || original_stem.ends_with("Spec");
-    let starts = original_stem
-        .strip_prefix("Test")
-        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
-    parts_say || ends || starts || stem == "conftest"
+    // `TestCart.java` is a test, but what a testing library defines may be called so elsewhere.
+    let starts = lower.ends_with(".java")
+        && original_stem
+            .strip_prefix("Test")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    // The layout of the build says outright what belongs to the product.
+    let product = path.starts_with("src/main/") || path.contains("/src/main/");
+    !product && (parts_say || ends || starts || stem == "conftest")
 }
 
 fn is_generated_name(lower: &str) -> bool {
@@ -212,6 +216,9 @@ mod tests {
             ("pkg/cart_test.go", Kind::Test),
             ("packages/a/__tests__/x.js", Kind::Test),
             ("src/Latest.java", Kind::Source),
+            ("src/test/java/TestCart.java", Kind::Test),
+            ("framework/src/main/java/TestPlan.java", Kind::Source),
+            ("src/framework/TestParameters.cs", Kind::Source),
             ("examples/a.rs", Kind::Example),
             ("docs/conf.py", Kind::Document),
             ("vendor/x/y.go", Kind::Vendored),
