@@ -1,9 +1,9 @@
-//! What the best files lead to: files they use, files that use them, and the code that a matching
-//! test tests.
+//! What the best files lead to: files they use, and the code that a matching test tests.
 //!
 //! A file is taken to use another when it names it: in most languages a file bears the name of the
-//! type, module or header it holds. Files that changed in the same commits, files of the same folder
-//! and twins with another extension were tried as well and did not help.
+//! type, module or header it holds. Files that use the best ones, files that changed in the same
+//! commits, files of the same folder and twins with another extension were tried as well and did not
+//! help.
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ fn name_term(path: &str) -> Option<Term> {
     Some(term::hash(Space::Word, term::stem(&mut word)))
 }
 
-/// A file names another: the one uses the other.
+/// The best files name another: they use it.
 fn used(
     index: &Index,
     sources: &[(usize, f64)],
@@ -90,19 +90,6 @@ fn used(
             }
         })?;
         all[*target].used += sum * (1.0 + total / f64::max(holders, 1.0)).ln();
-    }
-    for (source, worth) in sources {
-        let Some(term) = name_term(&index.files()[*source].path) else { continue };
-        let mut holders = Vec::new();
-        index.postings(term, |file, posting| {
-            if posting.counts[Field::Identifier as usize] > 0 && file as usize != *source {
-                holders.push(file);
-            }
-        })?;
-        let rare = (1.0 + total / f64::max(holders.len() as f64, 1.0)).ln();
-        for file in holders {
-            all[file as usize].using += worth * rare;
-        }
     }
     Ok(())
 }

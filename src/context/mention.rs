@@ -1,4 +1,4 @@
-//! Paths, dotted names, links and fenced code in the text of an item. Pure.
+//! Paths, names with hyphens, links and fenced code in the text of an item. Pure.
 
 /// Leaves out what is not the reporter's words: comments of the form, pictures, addresses.
 ///
@@ -97,20 +97,16 @@ pub(super) fn paths(text: &str, mut each: impl FnMut(String)) {
     }
 }
 
-/// Gives every dotted or double-colon name in lower case, in parts.
-pub(super) fn dotted(text: &str, mut each: impl FnMut(Vec<String>)) {
-    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '#');
-    for candidate in text.split(|c: char| !inside(c)) {
-        let parts: Vec<String> = candidate
-            .split(['.', ':', '#'])
-            .filter(|part| !part.is_empty())
-            .map(str::to_lowercase)
-            .collect();
-        let named = parts
-            .iter()
-            .all(|part| part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'));
-        if (2..=8).contains(&parts.len()) && named {
-            each(parts);
+/// Gives every name with hyphens inside, such as a rule's or a package's.
+pub(super) fn hyphened<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
+    for candidate in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+        let name = candidate.trim_matches('-');
+        let parts = name.split('-').count();
+        let named = name
+            .split('-')
+            .all(|part| part.len() > 1 && part.starts_with(|c: char| c.is_ascii_alphabetic()));
+        if (2..=6).contains(&parts) && named {
+            each(name);
         }
     }
 }
@@ -152,9 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn dotted_names_come_in_parts() {
+    fn names_with_hyphens_are_names() {
         let mut found = Vec::new();
-        dotted("use shop::cart::total, Shop.Cart and 1.2.", |parts| found.push(parts.join(" ")));
-        assert_eq!(found, ["shop cart total", "shop cart"]);
+        hyphened("rule no-unused-vars of @shop/cart-core, --verbose, 2026-01-02 a-b", |name| {
+            found.push(name);
+        });
+        assert_eq!(found, ["no-unused-vars", "cart-core"]);
     }
 }

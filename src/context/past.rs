@@ -1,5 +1,4 @@
-//! What the repository's history says about the query: files that changed for the same words, and
-//! files that change at all.
+//! What the repository's history says about the query: files whose commits speak of the same words.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,65 +6,62 @@ use super::index::Index;
 use super::query::Query;
 use super::signals::Signals;
 
-/// Commits that count as being about the same thing.
-const MOST_ALIKE: usize = 60;
-/// After this many commits a change counts for a third.
-const MEMORY: f64 = 800.0;
+/// How strongly a long story is held against its file.
+const LENGTH_PENALTY: f64 = 0.5;
+/// How soon more of the same word stops counting.
+const SATURATION: f64 = 1.2;
 
-/// Adds what history says to the signals.
+/// All messages of the commits that changed one file.
+#[derive(Default)]
+struct Story {
+    /// How many commits, each by its share.
+    length: f64,
+    /// The query's words in them.
+    words: BTreeMap<u64, f64>,
+}
+
+/// Adds what history says to the signals: each file is judged by the messages of its commits as if
+/// they were one text. A commit that changes many files says less about each.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
-    let history = index.history();
-    let files: Vec<Option<u32>> = history.paths.iter().map(|path| index.find(path)).collect();
-    let file_of = |number: &u32| files.get(*number as usize).copied().flatten();
-    for (age, commit) in history.commits.iter().enumerate() {
-        let worth = (-(age as f64) / MEMORY).exp();
-        for file in commit.files.iter().filter_map(file_of) {
-            all[file as usize].habit += worth;
-        }
+    let weights: HashMap<u64, f64> =
+        query.words.iter().chain(&query.identifiers).map(|word| (word.term, word.weight)).collect();
+    let stories = stories(index, &weights);
+    let total = stories.len() as f64;
+    let mut holders: HashMap<u64, f64> = HashMap::new();
+    for term in stories.values().flat_map(|story| story.words.keys()) {
+        *holders.entry(*term).or_default() += 1.0;
     }
-    for signals in all.iter_mut() {
-        signals.habit = signals.habit.ln_1p();
-    }
-    let alike = alike(index, query);
-    let best = alike.first().map_or(1.0, |(score, _)| *score);
-    for (score, number) in alike.iter().take(MOST_ALIKE) {
-        let commit = &history.commits[*number];
-        let worth = (score / best).powi(2) / (commit.files.len() as f64).sqrt();
-        for file in commit.files.iter().filter_map(file_of) {
-            all[file as usize].past += worth;
-        }
+    let usual = stories.values().map(|story| story.length).sum::<f64>() / total.max(1.0);
+    for (file, story) in &stories {
+        let norm = 1.0 - LENGTH_PENALTY + LENGTH_PENALTY * story.length / usual;
+        all[*file as usize].story = story
+            .words
+            .iter()
+            .map(|(term, count)| {
+                let rare = (1.0 + (total - holders[term] + 0.5) / (holders[term] + 0.5)).ln();
+                let frequency = count / norm;
+                weights[term] * rare * frequency * (SATURATION + 1.0) / (frequency + SATURATION)
+            })
+            .sum();
     }
 }
 
-/// Commits by how much their messages share with the query, best first.
-fn alike(index: &Index, query: &Query) -> Vec<(f64, usize)> {
-    let commits = &index.history().commits;
-    let weights: HashMap<u64, f64> =
-        query.words.iter().chain(&query.identifiers).map(|word| (word.term, word.weight)).collect();
-    let mut holders: BTreeMap<u64, f64> = BTreeMap::new();
-    for commit in commits {
-        for term in commit.terms.iter().filter(|term| weights.contains_key(term)) {
-            *holders.entry(*term).or_default() += 1.0;
+/// The stories of all files that still exist, by number.
+fn stories(index: &Index, weights: &HashMap<u64, f64>) -> BTreeMap<u32, Story> {
+    let history = index.history();
+    let files: Vec<Option<u32>> = history.paths.iter().map(|path| index.find(path)).collect();
+    let mut stories: BTreeMap<u32, Story> = BTreeMap::new();
+    for commit in &history.commits {
+        let held: Vec<u64> =
+            commit.terms.iter().copied().filter(|term| weights.contains_key(term)).collect();
+        let share = 1.0 / (commit.files.len() as f64).sqrt();
+        for file in commit.files.iter().filter_map(|file| *files.get(*file as usize)?) {
+            let story = stories.entry(file).or_default();
+            story.length += share;
+            for term in &held {
+                *story.words.entry(*term).or_default() += share;
+            }
         }
     }
-    let total = commits.len() as f64;
-    let usual =
-        commits.iter().map(|commit| commit.terms.len()).sum::<usize>() as f64 / total.max(1.0);
-    let mut scored: Vec<(f64, usize)> = Vec::new();
-    for (number, commit) in commits.iter().enumerate() {
-        let norm = 1.2 * (0.25 + 0.75 * commit.terms.len() as f64 / usual.max(1.0));
-        let score: f64 = commit
-            .terms
-            .iter()
-            .filter_map(|term| Some((weights.get(term)?, holders.get(term)?)))
-            .map(|(weight, holders)| {
-                weight * (1.0 + (total - holders + 0.5) / (holders + 0.5)).ln() * 2.2 / (1.0 + norm)
-            })
-            .sum();
-        if score > 0.0 {
-            scored.push((score, number));
-        }
-    }
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    scored
+    stories
 }

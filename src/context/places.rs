@@ -1,97 +1,133 @@
-//! Files that the item names outright: a path, a file's name, a stack frame, a module or a type.
+//! Files that the item names outright: a path, a file's name, a stack frame, a module, a rule or a
+//! type.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::index::Index;
 use super::query::Query;
 use super::signals::Signals;
+use super::term;
+
+/// How much the end or the beginning of a file's name counts, against the whole of it.
+const PART: f64 = 0.5;
 
 /// Adds what mentions say to the signals.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
-    let names = Names::of(index);
+    mentioned(index, query, all);
+    named(index, query, all);
+}
+
+/// Files whose path or file name stands in the item. A path shared by many files says little.
+fn mentioned(index: &Index, query: &Query, all: &mut [Signals]) {
+    let mut wanted: HashMap<&str, Vec<u32>> = HashMap::new();
     for path in &query.paths {
-        let (matched, parts) = names.by_path(path);
-        let worth = if parts == 1 { 1.0 } else { 2.0 };
+        wanted.entry(file_name(path)).or_default();
+    }
+    let mut folded = String::new();
+    for (entry, number) in index.files().iter().zip(0u32..) {
+        folded.clear();
+        folded.push_str(file_name(&entry.path));
+        folded.make_ascii_lowercase();
+        if let Some(files) = wanted.get_mut(folded.as_str()) {
+            files.push(number);
+        }
+    }
+    for path in &query.paths {
+        let candidates = &wanted[file_name(path)];
+        let agree = |file: &u32| agreement(&index.files()[*file as usize].path, path);
+        let most = candidates.iter().map(agree).max().unwrap_or(0);
+        let matched: Vec<u32> =
+            candidates.iter().copied().filter(|file| agree(file) == most).collect();
+        let worth = if most == 1 { 1.0 } else { 2.0 };
         for file in &matched {
             all[*file as usize].mention += worth / matched.len() as f64;
         }
     }
-    for dotted in &query.dotted {
-        let matched = names.by_module(dotted);
-        for file in &matched {
-            all[*file as usize].dotted += 1.0 / matched.len() as f64;
-        }
-    }
     for signals in all {
         signals.mention = signals.mention.min(4.0);
-        signals.dotted = signals.dotted.min(3.0);
     }
 }
 
-/// Files by their names.
-struct Names {
-    folded: Vec<String>,
-    by_name: HashMap<String, Vec<u32>>,
-    by_stem: HashMap<String, Vec<u32>>,
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
-impl Names {
-    fn of(index: &Index) -> Self {
-        let mut names =
-            Self { folded: Vec::new(), by_name: HashMap::new(), by_stem: HashMap::new() };
-        for (entry, number) in index.files().iter().zip(0u32..) {
-            let folded = entry.path.to_lowercase();
-            let name = folded.rsplit('/').next().unwrap_or(&folded).to_owned();
-            if entry.language.is_code() {
-                names
-                    .by_stem
-                    .entry(module_of(&folded).rsplit('/').next().unwrap_or_default().to_owned())
-                    .or_default()
-                    .push(number);
-            }
-            names.by_name.entry(name).or_default().push(number);
-            names.folded.push(folded);
-        }
-        names
-    }
+/// In how many parts two paths agree, from their ends.
+fn agreement(own: &str, asked: &str) -> usize {
+    let equal = |(a, b): &(&str, &str)| a.eq_ignore_ascii_case(b);
+    own.rsplit('/').zip(asked.rsplit('/')).take_while(equal).count()
+}
 
-    /// The files whose path ends most like `path`, and in how many parts they agree.
-    fn by_path(&self, path: &str) -> (Vec<u32>, usize) {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let Some(candidates) = self.by_name.get(name) else { return (Vec::new(), 0) };
-        let agree = |file: &u32| {
-            let mine = self.folded[*file as usize].rsplit('/');
-            mine.zip(path.rsplit('/')).take_while(|(a, b)| a == b).count()
-        };
-        let most = candidates.iter().map(agree).max().unwrap_or(0);
-        (candidates.iter().copied().filter(|file| agree(file) == most).collect(), most)
-    }
-
-    /// The files that a dotted name points to: `shop.cart.total` may be `shop/cart.py`.
-    fn by_module(&self, parts: &[String]) -> Vec<u32> {
-        for length in (1..=parts.len()).rev() {
-            let tail = parts[length.saturating_sub(2)..length].join("/");
-            let Some(candidates) = self.by_stem.get(&parts[length - 1]) else { continue };
-            let matched: Vec<u32> = candidates
-                .iter()
-                .copied()
-                .filter(|file| module_of(&self.folded[*file as usize]).ends_with(&tail))
-                .collect();
-            if !matched.is_empty() && (length >= 2 || matched.len() == 1) {
-                return matched;
-            }
+/// Files whose own name stands in the item, however it is written there. A name that many files
+/// bear says little.
+fn named(index: &Index, query: &Query, all: &mut [Signals]) {
+    let mut hits: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
+    for (file, entry) in index.files().iter().enumerate() {
+        if entry.language.is_code() {
+            each_name(unit_name(&entry.path), |name, share| {
+                if let Some((name, _)) = query.names.get_key_value(name) {
+                    hits.entry(name).or_default().push((file, share));
+                }
+            });
         }
-        Vec::new()
+    }
+    for (name, files) in hits {
+        let bearers: f64 = files.iter().map(|(_, share)| share).sum();
+        for (file, share) in files {
+            all[file].named += query.names[name] * share / bearers.max(1.0);
+        }
     }
 }
 
-/// A path as a module: without its extension, and a package's own file as its folder.
-fn module_of(path: &str) -> &str {
-    let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-    for own in ["/__init__", "/mod", "/index"] {
-        if let Some(folder) = stem.strip_suffix(own) {
-            return folder;
-        }
+/// Gives a name squeezed, and its ends and beginnings of at least two parts: `HandleUtilityClass`
+/// handles what the item calls `UtilityClass`.
+fn each_name(name: &str, mut each: impl FnMut(&str, f64)) {
+    each(&term::squeeze(name), 1.0);
+    let mut parts = Vec::new();
+    for (_, word) in term::identifiers(name.as_bytes()) {
+        term::parts(word, |part| parts.push(String::from_utf8_lossy(part).into_owned()));
     }
-    stem
+    for cut in 1..parts.len().saturating_sub(1) {
+        each(&term::squeeze(&parts[cut..].concat()), PART);
+        each(&term::squeeze(&parts[..parts.len() - cut].concat()), PART);
+    }
+}
+
+/// The name of what a file holds: a file that stands for its folder bears the folder's name.
+fn unit_name(path: &str) -> &str {
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or(path);
+    let stem = name.split('.').next().unwrap_or(name);
+    if !matches!(stem, "__init__" | "mod" | "index" | "lib" | "main" | "init") {
+        return stem;
+    }
+    parts.find(|part| !matches!(*part, "src" | "lib" | "source" | "main")).unwrap_or(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_stands_for_its_folder_bears_its_name() {
+        assert_eq!(unit_name("packages/cart-core/src/index.ts"), "cart-core");
+        assert_eq!(unit_name("shop/cart/__init__.py"), "cart");
+        assert_eq!(unit_name("src/cart.rs"), "cart");
+        assert_eq!(unit_name("src/main.rs"), "main");
+    }
+
+    #[test]
+    fn ends_and_beginnings_of_a_name_count_half() {
+        let mut names = Vec::new();
+        each_name("HandleUtilityClass", |name, share| names.push((name.to_owned(), share)));
+        let expected = [("handleutilityclas", 1.0), ("utilityclas", PART), ("handleutility", PART)];
+        assert_eq!(names, expected.map(|(name, share)| (name.to_owned(), share)));
+    }
+
+    #[test]
+    fn paths_agree_from_their_ends() {
+        assert_eq!(agreement("src/Shop/Cart.cs", "x/shop/cart.cs"), 2);
+        assert_eq!(agreement("src/Shop/Cart.cs", "cart.cs"), 1);
+        assert_eq!(agreement("src/Shop/Cart.cs", "other.cs"), 0);
+    }
 }

@@ -38,8 +38,8 @@ pub struct Query {
     pub symbols: Vec<Weighted>,
     /// Paths and file names, with forward slashes and in lower case.
     pub paths: Vec<String>,
-    /// Dotted and double-colon names in lower case, in parts.
-    pub dotted: Vec<Vec<String>>,
+    /// Names that a file may bear, without separators, each with its weight.
+    pub names: BTreeMap<String, f64>,
     /// Does it speak of tests?
     pub about_tests: bool,
     /// Does it speak of documents?
@@ -98,7 +98,7 @@ struct Collector {
     words: BTreeMap<Term, (String, f64)>,
     identifiers: BTreeMap<String, f64>,
     paths: std::collections::BTreeSet<String>,
-    dotted: std::collections::BTreeSet<Vec<String>>,
+    names: BTreeMap<String, f64>,
     stop: std::collections::HashSet<&'static str>,
     title: String,
 }
@@ -112,6 +112,7 @@ impl Collector {
         self.words(title, TITLE);
         self.quoted(title);
         self.mentions(title);
+        self.phrases(title);
         for (text, fenced) in mention::fenced(&body) {
             let reported = if fenced { text.to_owned() } else { mention::without_form(text) };
             let text = reported.as_str();
@@ -151,7 +152,30 @@ impl Collector {
         if word.len() > 2 && !plain && (compound || proper || called) {
             let factor = if compound { 1.0 } else { 0.5 };
             *self.identifiers.entry(word.to_owned()).or_default() += weight.0 * factor;
+            self.name(word, weight.0 * factor);
         }
+    }
+
+    /// Keeps what may be the name of a file.
+    fn name(&mut self, text: &str, weight: f64) {
+        let name = term::squeeze(text);
+        if name.len() > 2 {
+            *self.names.entry(name).or_default() += weight;
+        }
+    }
+
+    /// Words side by side in the title may be a name: `source maps` and `source-map.ts`.
+    fn phrases(&mut self, title: &str) {
+        let words: Vec<&str> = term::identifiers(title.as_bytes())
+            .filter_map(|(_, word)| std::str::from_utf8(word).ok())
+            .collect();
+        let says_something = |word: &&str| !self.stop.contains(word.to_ascii_lowercase().as_str());
+        let phrases: Vec<String> = (2..=3)
+            .flat_map(|length| words.windows(length))
+            .filter(|phrase| phrase.iter().all(says_something))
+            .map(<[&str]>::concat)
+            .collect();
+        phrases.iter().for_each(|phrase| self.name(phrase, 1.0));
     }
 
     /// Names between backticks are meant as names.
@@ -163,6 +187,7 @@ impl Collector {
                     && !word.starts_with(|c: char| c.is_ascii_digit())
                 {
                     *self.identifiers.entry(word.to_owned()).or_default() += 1.5;
+                    self.name(word, 1.5);
                 }
             }
         }
@@ -172,9 +197,7 @@ impl Collector {
         mention::paths(text, |path| {
             self.paths.insert(path);
         });
-        mention::dotted(text, |parts| {
-            self.dotted.insert(parts);
-        });
+        mention::hyphened(text, |name| self.name(name, 1.0));
     }
 
     fn finish(self) -> Query {
@@ -213,7 +236,7 @@ impl Collector {
             identifiers: named(Space::Whole),
             symbols: named(Space::Symbol),
             paths: self.paths.into_iter().collect(),
-            dotted: self.dotted.into_iter().collect(),
+            names: self.names.into_iter().map(|(name, weight)| (name, damp(weight))).collect(),
             about_tests: about(&["test", "tests", "flaky", "fixture"]),
             about_documents: about(&["docs", "documentation", "readme", "typo"]),
         }
@@ -254,7 +277,15 @@ mod tests {
             "{symbols:?}"
         );
         assert!(query.paths.contains(&"src/shop/cart.cs".to_owned()), "{:?}", query.paths);
-        assert!(query.dotted.contains(&vec!["cartservice".to_owned(), "total".to_owned()]));
+        assert!(query.names.contains_key("cartservice"), "{:?}", query.names);
+    }
+
+    #[test]
+    fn names_are_kept_however_they_are_written() {
+        let query = Query::from_text("Wrong source maps\nRule `no-unused-vars` and stock_level");
+        for name in ["sourcemap", "nounusedvar", "stocklevel"] {
+            assert!(query.names.contains_key(name), "{name} {:?}", query.names);
+        }
     }
 
     #[test]

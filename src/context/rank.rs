@@ -10,9 +10,7 @@ use super::signals::{SIGNALS, Signals, signals};
 /// What each signal weighs, in the order of [`Signals::values`].
 ///
 /// Rounded by hand. Halving or doubling any one of them moves the measured hits by a point or so.
-const WEIGHTS: [f64; SIGNALS] = [1.0, 1.75, 0.5, 0.6, 0.3, 0.5, 0.25, 0.3, 0.3, 0.5, 0.2, 0.15];
-/// A long file holds every word by chance.
-const SIZE_PENALTY: f64 = 0.035;
+const WEIGHTS: [f64; SIGNALS] = [1.0, 1.5, 0.3, 0.5, 0.6, 0.6, 0.6, 1.2, 0.25, 0.25, 0.2];
 
 /// A file with what speaks for it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -52,37 +50,36 @@ pub fn rank(index: &Index, query: &Query, top: usize) -> Result<Vec<RankedFile>,
 
 fn score(signals: &Signals, entry: &Entry, query: &Query) -> f64 {
     let sum: f64 = signals.values().iter().zip(WEIGHTS).map(|(value, weight)| value * weight).sum();
-    let words: u32 = entry.lengths[3..].iter().sum();
     let set_aside = match entry.kind {
         Kind::Source => 0.0,
-        Kind::Test if query.about_tests => 0.3,
+        Kind::Test if query.about_tests => 0.7,
         Kind::Document if query.about_documents => 0.3,
-        Kind::Test | Kind::Example => 1.8,
-        Kind::Document => 2.5,
-        Kind::Setting => 1.1,
-        Kind::Generated => 0.2,
-        Kind::Vendored => 0.4,
+        Kind::Test => 1.3,
+        Kind::Example | Kind::Document => 0.6,
+        Kind::Setting => 0.4,
+        Kind::Generated => 0.1,
+        Kind::Vendored => 0.2,
     };
-    sum - set_aside - SIZE_PENALTY * f64::from(words.max(1)).ln()
+    sum - set_aside
 }
 
-/// What spoke for a file, in words.
+/// What spoke for a file, in words; its language speaks for too many to be told.
 fn reasons(signals: &Signals) -> Vec<String> {
     const NAMES: [&str; SIGNALS] = [
         "holds the item's words",
         "holds them close together",
         "its folder is named like the item",
         "its name is in the item",
-        "defines what the item names",
         "is mentioned by path",
-        "is mentioned as a module or type",
+        "bears a name that the item mentions",
         "changed for similar reasons before",
-        "changes often",
+        "is in the product's main language",
+        "defines what the item speaks of",
         "is used by other good files",
-        "uses other good files",
         "its tests hold the item's words",
     ];
-    let mut parts: Vec<(f64, &str)> = signals
+    let told = Signals { home: 0.0, ..*signals };
+    let mut parts: Vec<(f64, &str)> = told
         .values()
         .iter()
         .zip(WEIGHTS)

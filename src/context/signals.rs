@@ -1,13 +1,14 @@
 //! What speaks for each file: a handful of numbers, each with a plain meaning. Computed from the
 //! index and the query alone.
 
+use std::collections::HashMap;
+
 use super::ContextError;
 use super::document::{BLOCKS, FIELDS, Field, Posting};
 use super::index::Index;
-use super::links;
-use super::past;
-use super::places;
 use super::query::{Query, Weighted};
+use super::term::Term;
+use super::{home, links, outline, past, places};
 
 /// How much a word counts in each field of the content; names and folders are judged apart.
 const CONTENT_WEIGHT: [f64; FIELDS] = [0.0, 0.0, 3.0, 1.0, 1.0, 1.0];
@@ -17,9 +18,9 @@ const LENGTH_PENALTY: f64 = 0.75;
 const SATURATION: f64 = 1.2;
 
 /// How many signals there are.
-pub const SIGNALS: usize = 12;
+pub const SIGNALS: usize = 11;
 
-/// Everything that speaks for one file; comparable between files of one query only.
+/// Everything that speaks for one file, from zero to one; comparable between files of one query only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Signals {
     /// The words of the query in the whole file.
@@ -30,20 +31,18 @@ pub struct Signals {
     pub folder: f64,
     /// The words of the query in the file's name.
     pub name: f64,
-    /// Names of the query that the file defines.
-    pub symbol: f64,
     /// The query mentions its path.
     pub mention: f64,
-    /// The query mentions it as a module, a namespace or a type.
-    pub dotted: f64,
+    /// The query mentions the name it bears.
+    pub named: f64,
     /// Commits about the same words changed it.
-    pub past: f64,
-    /// It changes often and lately.
-    pub habit: f64,
+    pub story: f64,
+    /// It is written in what most of the product is written in.
+    pub home: f64,
+    /// It defines a name that is made of the query's words.
+    pub definition: f64,
     /// The best files name it.
     pub used: f64,
-    /// It names one of the best files.
-    pub using: f64,
     /// Its tests hold the words of the query.
     pub tested: f64,
 }
@@ -56,20 +55,19 @@ impl Signals {
             self.focus,
             self.folder,
             self.name,
-            self.symbol,
             self.mention,
-            self.dotted,
-            self.past,
-            self.habit,
+            self.named,
+            self.story,
+            self.home,
+            self.definition,
             self.used,
-            self.using,
             self.tested,
         ]
     }
 
-    /// Does anything but habit speak for it?
+    /// Does anything but its language speak for it?
     pub(super) fn speaks(&self) -> bool {
-        Self { habit: 0.0, ..*self }.values().iter().any(|value| *value > 0.0)
+        Self { home: 0.0, ..*self }.values().iter().any(|value| *value > 0.0)
     }
 
     fn values_mut(&mut self) -> [&mut f64; SIGNALS] {
@@ -78,44 +76,45 @@ impl Signals {
             &mut self.focus,
             &mut self.folder,
             &mut self.name,
-            &mut self.symbol,
             &mut self.mention,
-            &mut self.dotted,
-            &mut self.past,
-            &mut self.habit,
+            &mut self.named,
+            &mut self.story,
+            &mut self.home,
+            &mut self.definition,
             &mut self.used,
-            &mut self.using,
             &mut self.tested,
         ]
     }
 }
 
-/// The signals of every file, by number, each scaled so that the best file has one.
+/// The signals of every file, by number.
 pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextError> {
     let mut table = Table::new(index);
     for word in &query.words {
         table.word(word)?;
     }
-    for name in &query.identifiers {
-        table.identifier(name)?;
+    for name in query.identifiers.iter().chain(&query.symbols) {
+        table.name(name)?;
     }
-    for name in &query.symbols {
-        table.symbol(name)?;
-    }
-    let mut all = table.finish();
+    let (mut all, defined) = table.finish();
     places::add(index, query, &mut all);
     past::add(index, query, &mut all);
-    scale(&mut all);
-    // Links start from the files that are best by everything else.
+    home::add(index, &mut all);
+    // What a single rare word would weigh: weak evidence stays weak, even where it is the best.
+    let word = (1.0 + all.len() as f64).ln();
+    let name = 1.4 * word;
+    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, 1.0, 1.0, 1.0, 1.0]);
+    // Outlines and links are looked at where they matter: at the files that are best so far.
     let order = super::rank::order(index, query, &all);
+    outline::add(index, &order, &defined, &mut all)?;
     links::add(index, &order, &mut all)?;
-    scale(&mut all);
+    scale(&mut all, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0 * word, 0.0, 0.0]);
     Ok(all)
 }
 
-/// Brings each signal to the range from zero to one.
-fn scale(all: &mut [Signals]) {
-    let mut most = [0.0f64; SIGNALS];
+/// Divides each signal by its greatest value, or by `least` where that is more.
+fn scale(all: &mut [Signals], least: [f64; SIGNALS]) {
+    let mut most = least;
     for signals in all.iter() {
         for (most, value) in most.iter_mut().zip(signals.values()) {
             *most = most.max(value);
@@ -135,6 +134,7 @@ struct Table<'a> {
     all: Vec<Signals>,
     places: Vec<[f32; BLOCKS]>,
     found: Vec<(u32, Posting)>,
+    defined: HashMap<Term, f64>,
 }
 
 impl<'a> Table<'a> {
@@ -145,6 +145,7 @@ impl<'a> Table<'a> {
             all: vec![Signals::default(); count],
             places: vec![[0.0; BLOCKS]; count],
             found: Vec::new(),
+            defined: HashMap::new(),
         }
     }
 
@@ -166,6 +167,9 @@ impl<'a> Table<'a> {
         let rare = self.look_up(word.term, in_content)? * word.weight;
         let named = self.found.iter().filter(|(_, posting)| in_path(posting)).count() as f64;
         let rare_name = (1.0 + self.all.len() as f64 / named.max(1.0)).ln() * word.weight;
+        let definers = self.found.iter().filter(|(_, posting)| defines(posting)).count() as f64;
+        let rare_definition = (1.0 + self.all.len() as f64 / definers.max(1.0)).ln() * word.weight;
+        self.defined.insert(word.term, rare_definition);
         let average = self.index.average();
         for (file, posting) in &self.found {
             let entry = &self.index.files()[*file as usize];
@@ -184,8 +188,8 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// A whole identifier says where to look inside a file; its parts already count as words.
-    fn identifier(&mut self, name: &Weighted) -> Result<(), ContextError> {
+    /// A whole name says where to look inside a file; its parts already count as words.
+    fn name(&mut self, name: &Weighted) -> Result<(), ContextError> {
         let rare = self.look_up(name.term, in_content)? * name.weight;
         for (file, posting) in &self.found {
             add_place(&mut self.places[*file as usize], posting.blocks, rare);
@@ -193,20 +197,12 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    fn symbol(&mut self, name: &Weighted) -> Result<(), ContextError> {
-        let rare = self.look_up(name.term, |_| true)? * name.weight;
-        for (file, posting) in &self.found {
-            self.all[*file as usize].symbol += rare;
-            add_place(&mut self.places[*file as usize], posting.blocks, rare);
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Vec<Signals> {
+    /// The signals, and how much each word says as a part of a definition's name.
+    fn finish(mut self) -> (Vec<Signals>, HashMap<Term, f64>) {
         for (signals, places) in self.all.iter_mut().zip(&self.places) {
             signals.focus = f64::from(places.iter().copied().fold(0.0, f32::max));
         }
-        self.all
+        (self.all, self.defined)
     }
 }
 
@@ -216,6 +212,10 @@ fn in_content(posting: &Posting) -> bool {
 
 fn in_path(posting: &Posting) -> bool {
     posting.counts[..Field::Definition as usize].iter().any(|count| *count > 0)
+}
+
+fn defines(posting: &Posting) -> bool {
+    posting.counts[Field::Definition as usize] > 0
 }
 
 /// How often a word stands in a file, counted by field and by the length of each field.

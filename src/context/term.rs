@@ -125,6 +125,16 @@ pub fn is_compound(identifier: &[u8]) -> bool {
     count > 1 && letters > 0
 }
 
+/// A name as files and texts are compared by it: letters and digits only, folded, in the singular.
+pub fn squeeze(name: &str) -> String {
+    let mut squeezed: String =
+        name.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();
+    if squeezed.ends_with('s') {
+        squeezed.pop();
+    }
+    squeezed
+}
+
 /// Cuts the common endings of English words, so that `disposed`, `disposing` and `dispose` meet.
 pub fn stem(word: &mut [u8]) -> &[u8] {
     let mut length = word.len();
@@ -196,6 +206,13 @@ mod tests {
             assert_eq!(stems.len(), 1, "{family:?} {stems:?}");
         }
         assert_eq!(stem(&mut b"class".to_vec()), b"class");
+    }
+
+    #[test]
+    fn a_name_is_the_same_however_it_is_written() {
+        for name in ["SourceMap", "source-maps", "source_map", "sourceMaps"] {
+            assert_eq!(squeeze(name), "sourcemap");
+        }
     }
 
     #[test]

@@ -1,0 +1,41 @@
+//! What the product is written in: a fix is seldom in a language that hardly any of its files use.
+
+use std::collections::HashMap;
+
+use super::index::Index;
+use super::kind::Kind;
+use super::signals::Signals;
+
+/// Below this share of the files one language is as foreign as another.
+const LEAST: f64 = 0.01;
+
+/// Adds how much each file's language is the product's own: one for the only language, zero for a
+/// foreign one.
+pub(super) fn add(index: &Index, all: &mut [Signals]) {
+    let mut files: HashMap<u8, f64> = HashMap::new();
+    for entry in index.files().iter().filter(|entry| entry.kind == Kind::Source) {
+        *files.entry(entry.language.code()).or_default() += 1.0;
+    }
+    let total: f64 = files.values().sum();
+    for (signals, entry) in all.iter_mut().zip(index.files()) {
+        let own = files.get(&entry.language.code()).copied().unwrap_or(0.0);
+        signals.home = at_home(own / total.max(1.0));
+    }
+}
+
+/// From the share of a language to its signal.
+fn at_home(share: f64) -> f64 {
+    1.0 - share.max(LEAST).ln() / LEAST.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_language_is_at_home_and_a_rare_one_is_not() {
+        assert!((at_home(1.0) - 1.0).abs() < 1e-9);
+        assert!(at_home(0.5) > 0.8);
+        assert!(at_home(0.001).abs() < 1e-9);
+    }
+}

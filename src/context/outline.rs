@@ -1,0 +1,67 @@
+//! Definitions whose names are made of the query's words: `refreshToken()` for "the token is not
+//! refreshed".
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::ContextError;
+use super::index::Index;
+use super::kind::Kind;
+use super::signals::Signals;
+use super::term::{self, Space, Term};
+
+/// Files whose outlines are read.
+const FILES: usize = 200;
+
+/// Adds what the outlines of the best files say; `order` holds files by their score so far, and
+/// `weights` how much each word of the query says as a part of a name.
+pub(super) fn add(
+    index: &Index,
+    order: &[(f64, usize)],
+    weights: &HashMap<Term, f64>,
+    all: &mut [Signals],
+) -> Result<(), ContextError> {
+    let code = order.iter().filter(|(_, file)| index.files()[*file].kind != Kind::Document);
+    for (_, file) in code.take(FILES) {
+        let number = u32::try_from(*file).unwrap_or(u32::MAX);
+        let definitions = index.definitions(number)?;
+        let scores = definitions.iter().map(|definition| made_of(&definition.name, weights));
+        all[*file].definition = scores.fold(0.0, f64::max);
+    }
+    Ok(())
+}
+
+/// How much of a name is made of the weighted words; one word alone says too little.
+fn made_of(name: &str, weights: &HashMap<Term, f64>) -> f64 {
+    let mut parts = 0.0;
+    let mut found = 0.0;
+    let mut distinct = BTreeSet::new();
+    for (_, word) in term::identifiers(name.as_bytes()) {
+        term::parts(word, |part| {
+            parts += 1.0;
+            let term = term::hash(Space::Word, term::stem(&mut part.to_vec()));
+            if weights.contains_key(&term) {
+                found += 1.0;
+                distinct.insert(term);
+            }
+        });
+    }
+    if distinct.len() < 2 {
+        return 0.0;
+    }
+    distinct.iter().map(|term| weights[term]).sum::<f64>() * found / parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_made_of_the_words_count_the_more_the_fuller_they_are() {
+        let word = |text: &str| term::hash(Space::Word, term::stem(&mut text.as_bytes().to_vec()));
+        let weights = HashMap::from([(word("refresh"), 2.0), (word("token"), 1.0)]);
+        assert!((made_of("refreshToken", &weights) - 3.0).abs() < 1e-9);
+        assert!((made_of("refresh_token_twice", &weights) - 2.0).abs() < 1e-9);
+        assert!(made_of("token", &weights).abs() < 1e-9);
+        assert!(made_of("", &weights).abs() < 1e-9);
+    }
+}
