@@ -146,6 +146,7 @@ fn request(
         ("schedule.first_run", text("process")),
         // The demo starts small processes only: a busy machine is no reason to wait.
         ("limits.max_load_per_core", toml::Value::Float(100.0)),
+        ("limits.max_memory_pressure", toml::Value::Float(100.0)),
         ("timeouts.liveness", text("1s")),
         ("http.listen", text("127.0.0.1:0")),
     ];

@@ -227,6 +227,11 @@ fn limits(rules: &mut Rules<'_>, config: &Config) {
         "limits.max_load_per_core",
         "write a number above zero",
     );
+    rules.require(
+        (0.0..=100.0).contains(&limits.max_memory_pressure),
+        "limits.max_memory_pressure",
+        "write a share from 0 to 100",
+    );
     rules.require((0..=19).contains(&limits.nice), "limits.nice", "write 0 to 19");
     rules.agree(
         limits.run_deadline.is_none_or(|deadline| deadline >= config.shortest_run()),

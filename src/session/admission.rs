@@ -43,7 +43,7 @@ impl Limits {
             max_live_sessions: limits.max_live_sessions,
             max_load_per_core: limits.max_load_per_core,
             min_free_memory: limits.min_free_memory,
-            max_memory_pressure: 10.0,
+            max_memory_pressure: limits.max_memory_pressure,
             max_tree_processes: limits.max_live_sessions.saturating_mul(limits.max_processes),
         }
     }
