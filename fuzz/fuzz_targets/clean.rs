@@ -2,10 +2,17 @@
 
 #![no_main]
 
+// The body speaks of `heartbeat`, which here is this crate.
+extern crate self as heartbeat;
+
 #[path = "../bodies/clean.rs"]
 mod body;
+#[path = "../../src/clean/mod.rs"]
+pub mod clean;
 #[path = "../bodies/meter.rs"]
 mod meter;
+#[path = "../../src/model/mod.rs"]
+pub mod model;
 
 #[global_allocator]
 static METER: meter::Meter = meter::Meter;

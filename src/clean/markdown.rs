@@ -13,7 +13,8 @@ const TIGHT_CODE_LINES: usize = 8;
 /// Plain text as it is, without characters that nobody sees.
 pub(super) fn clean_plain(raw: &str) -> Cleaned {
     let mut alarms = Alarms::default();
-    let text = characters::visible(raw, &mut alarms.invisible_chars).into_owned();
+    let lines = one_kind_of_line_end(raw);
+    let text = characters::visible(&lines, &mut alarms.invisible_chars).into_owned();
     Cleaned { text, alarms, ..Cleaned::default() }
 }
 
@@ -21,7 +22,8 @@ pub(super) fn clean_plain(raw: &str) -> Cleaned {
 pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
     let mut alarms = Alarms::default();
     let decoded = decode_entities(raw);
-    let visible = characters::visible(&decoded, &mut alarms.invisible_chars);
+    let lines = one_kind_of_line_end(&decoded);
+    let visible = characters::visible(&lines, &mut alarms.invisible_chars);
     let mut page = Page { rendering, ..Page::default() };
     for line in visible.lines() {
         page.line(line);
@@ -30,6 +32,14 @@ pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
     alarms.hidden_chars = page.hidden_chars;
     let text = page.out.trim_matches('\n').to_owned();
     Cleaned { text, alarms, ..Cleaned::default() }
+}
+
+/// A carriage return by itself is a line end too: on a terminal it would write over its own line.
+fn one_kind_of_line_end(text: &str) -> Cow<'_, str> {
+    match text.contains('\r') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// The text under construction, and where in the Markdown we are.
@@ -285,7 +295,14 @@ mod tests {
     #[test]
     fn plain_text_passes_unchanged() {
         let cleaned = clean_plain("  a < b &amp; c\r\n\t<b>\u{200b}");
-        assert_eq!(cleaned.text, "  a < b &amp; c\r\n\t<b>");
+        assert_eq!(cleaned.text, "  a < b &amp; c\n\t<b>");
         assert_eq!(cleaned.alarms.invisible_chars, 1);
+    }
+
+    #[test]
+    fn a_carriage_return_never_writes_over_its_own_line() {
+        assert_eq!(clean_plain("paid\rnot paid\r\nend\r").text, "paid\nnot paid\nend\n");
+        let cleaned = clean("paid\rnot paid &#13;end", Rendering::Full);
+        assert!(!cleaned.text.contains('\r'), "{:?}", cleaned.text);
     }
 }

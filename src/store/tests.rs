@@ -265,7 +265,7 @@ async fn a_budget_counts_worst_cases_until_the_real_cost_is_known() {
 async fn a_session_that_never_told_its_cost_counts_at_its_worst() {
     let state = state().await;
     let journal = &state.journal;
-    let items = [1, 2, 3].map(|id| planned(id, "f1", Decision::New)).into();
+    let items = [1, 2, 3].map(|id| planned(id, "f1", Decision::New)).to_vec();
     journal.record_page("ado", page(items)).await.unwrap();
     for (id, outcome, cost) in [
         (1, Outcome::TimedOut, 0.5),
