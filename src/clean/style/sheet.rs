@@ -156,7 +156,8 @@ impl Compound {
         let mut compound = Self::default();
         let mut rest = word;
         loop {
-            let end = rest[1.min(rest.len())..].find(['.', '#']).map_or(rest.len(), |at| at + 1);
+            let first = rest.chars().next().map_or(0, char::len_utf8);
+            let end = rest[first..].find(['.', '#']).map_or(rest.len(), |at| at + first);
             let (part, next) = rest.split_at(end);
             let name = part.trim_start_matches(['.', '#']);
             if name.is_empty() || name.contains([':', '[', '*', '+', '~', '(', '&']) && name != "*"
@@ -240,6 +241,14 @@ mod tests {
             }
         }
         !found.is_empty()
+    }
+
+    #[test]
+    fn names_of_any_script_are_names() {
+        for selector in ["\u{5de}", "\u{5de}.c", ".\u{5de}", "#\u{1f600}", "\u{5de}#x p"] {
+            assert!(!finds(&format!("{selector}{{color:red}}"), "<p title=here>text</p>"));
+        }
+        assert!(finds(".\u{5de}{color:red}", "<p class=\u{5de} title=here>text</p>"));
     }
 
     #[test]
