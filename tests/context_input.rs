@@ -319,11 +319,11 @@ fn folders_and_files_that_may_not_be_read_are_counted_and_the_rest_is_answered()
     assert_eq!(json(&command.output().unwrap())["index"]["skipped"]["unreadable"], 0);
 }
 
-/// Twenty thousand by default, a million with `HEARTBEAT_FULL_TESTS=1`; the program may not take more
+/// Twenty thousand by default, a million with `HEARTBEAT_TEST_FULL=1`; the program may not take more
 /// memory than it is allowed.
 #[test]
 fn very_many_tiny_files_are_bounded() {
-    let full = std::env::var_os("HEARTBEAT_FULL_TESTS").is_some();
+    let full = std::env::var_os("HEARTBEAT_TEST_FULL").is_some();
     let (count, megabytes) = if full { (1_000_000, 700) } else { (20_000, 150) };
     let sample = Sample::new();
     for number in 0..count {
