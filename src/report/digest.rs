@@ -229,10 +229,8 @@ pub mod samples {
         text.parse().unwrap()
     }
 
-    pub fn report(words: &str) -> Report {
-        let run = RunId(uuid::Uuid::from_u128(7));
-        let key = ItemKey::new("ado", ItemId(42));
-        let summary = RunSummary {
+    fn summary() -> RunSummary {
+        RunSummary {
             fetched: 9,
             shares: Shares { new: 2, changed: 1, unchanged: 6, ..Shares::default() },
             triaged: 3,
@@ -241,7 +239,13 @@ pub mod samples {
             failed_sessions: 1,
             cost: Usd::from_dollars(0.25),
             ..RunSummary::default()
-        };
+        }
+    }
+
+    pub fn report(words: &str) -> Report {
+        let run = RunId(uuid::Uuid::from_u128(7));
+        let key = ItemKey::new("ado", ItemId(42));
+        let summary = summary();
         let began = at("2026-11-16T08:00:00Z");
         Report {
             scope: Scope::Run { run },

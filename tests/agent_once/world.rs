@@ -73,7 +73,7 @@ impl World {
              [agent]\ncommand = {command:?}\npass_env = [\"ANTHROPIC_BASE_URL\"]\n\
              max_retries = 0\n{agent}\n\
              [limits]\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\nmin_free_memory = \"1 MiB\"\n\
-             run_deadline = \"10m\"\n[timeouts]\ninit = \"60s\"\n{more}",
+             run_deadline = \"30m\"\n[timeouts]\ninit = \"60s\"\n{more}",
             self.simulator.base_url(),
             self.code().display().to_string(),
         );
@@ -230,7 +230,7 @@ pub fn finding(paths: &[&str]) -> Value {
 
 /// The different numbers of attempts that open items have used.
 pub fn attempts(report: &Value) -> Vec<u64> {
-    let open = report["open"].as_array().unwrap();
+    let open = report["open"]["first"].as_array().unwrap();
     let mut attempts: Vec<u64> = open.iter().filter_map(|item| item["attempts"].as_u64()).collect();
     attempts.sort_unstable();
     attempts.dedup();

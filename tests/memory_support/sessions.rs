@@ -81,16 +81,19 @@ impl ScriptedSessions {
         outside.started.len() - 1
     }
 
+    /// How this session goes, and which item is closed while it runs.
+    fn play_for(&self, job: &Job) -> (Play, Option<i64>) {
+        let mut outside = self.world.outside.lock().unwrap();
+        let play = outside.plays.pop_front().unwrap_or(Play::Good);
+        let item = job.item.as_ref().and_then(ItemKey::item_id);
+        let cursed = item.is_some_and(|id| outside.cursed == Some(id.0));
+        let deep = job.stage == Stage::Deep;
+        let closes = if deep { outside.closes_meanwhile.take() } else { None };
+        (if cursed { Play::Fails } else { play }, closes)
+    }
+
     async fn perform_job(&self, job: Job, mut stop: StopSignal) -> Result<SessionEnd, LedgerError> {
-        let (play, closes) = {
-            let mut outside = self.world.outside.lock().unwrap();
-            let play = outside.plays.pop_front().unwrap_or(Play::Good);
-            let item = job.item.as_ref().and_then(ItemKey::item_id);
-            let cursed = item.is_some_and(|id| outside.cursed == Some(id.0));
-            let deep = job.stage == Stage::Deep;
-            let closes = if deep { outside.closes_meanwhile.take() } else { None };
-            (if cursed { Play::Fails } else { play }, closes)
-        };
+        let (play, closes) = self.play_for(&job);
         if play == Play::DiesBeforeRow {
             self.die();
             return std::future::pending().await;

@@ -104,7 +104,7 @@ async fn the_log_tells_each_session_with_its_ids() {
     let file = format!("log.file={}", log.display());
     let every_second = "schedule.cron=* * * * * *";
     // A run may last longer than a second on a busy machine.
-    let deadline = "limits.run_deadline=15m";
+    let deadline = "limits.run_deadline=30m";
     let args =
         ["--set", &file, "--set", "log.format=json", "--set", every_second, "--set", deadline];
     let daemon = world.start(&args);

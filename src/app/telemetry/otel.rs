@@ -18,7 +18,7 @@ use super::collector::Collector;
 use super::logs::Lines;
 use super::spans::Spans;
 use super::{ENDPOINTS, LogLayer};
-use crate::cli::error::CommandError;
+use crate::app::error::CommandError;
 use crate::config::Environment;
 use crate::event::{Event, Recorded};
 
