@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use heartbeat::clean;
 use heartbeat::clock::Clock;
-use heartbeat::config::{self, Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::dedupe;
 use heartbeat::fetch::ado::{AdoSource, FixedCredential};
 use heartbeat::fetch::{FetchRequest, InMemory, Source};
+use heartbeat::settings::{self, Config};
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
 use serde_json::{Value, json};
 
@@ -51,9 +52,9 @@ async fn serve(items: usize, packs: bool) {
     std::future::pending::<()>().await;
 }
 
-fn source_config(base_url: String) -> config::Source {
+fn source_config(base_url: String) -> settings::Source {
     let defaults: Config = toml::from_str(DEFAULT_TOML).unwrap();
-    config::Source {
+    settings::Source {
         base_url,
         project: "Parcel".to_owned(),
         where_clause: String::new(),
@@ -135,7 +136,7 @@ async fn bare(base_url: String) {
 }
 
 /// The fields our client asks for.
-fn heartbeat_fields(config: &config::Source) -> Vec<String> {
+fn heartbeat_fields(config: &settings::Source) -> Vec<String> {
     let basic = [
         "System.Id",
         "System.Title",

@@ -10,11 +10,12 @@ use std::time::Instant;
 
 use heartbeat::analyze;
 use heartbeat::clean::{Budget, clean_item};
-use heartbeat::config::{AgentAuth, Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{
     CleanItem, Complexity, Format, ItemId, ItemKey, Links, TextField, Verdict, WorkItem,
 };
 use heartbeat::prompt::{Fence, Prompts, Rendered, estimate_tokens};
+use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::triage::{self, Asking};
 use serde_json::Value;
 

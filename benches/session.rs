@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use heartbeat::config::Containment;
 use heartbeat::model::SessionId;
 use heartbeat::session::keeper::launch::{self, Keeper};
 use heartbeat::session::keeper::protocol::{FromKeeper, Order, ToKeeper};
 use heartbeat::session::{StopHandle, StopReason, mark, process};
+use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
 use heartbeat::simulate::rig::Rig;

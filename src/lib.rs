@@ -80,6 +80,7 @@
 //!   machine down would be tried for ever.
 
 pub mod model;
+pub mod settings;
 pub mod event;
 pub mod clock;
 pub mod config;

@@ -12,9 +12,10 @@ use std::ffi::OsString;
 
 use agent_items::{fence, verdict};
 use heartbeat::analyze;
-use heartbeat::config::{AgentAuth, Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::ItemId;
 use heartbeat::prompt::{Prompts, Rendered};
+use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::simulate::agent::{self, SimulateAgentArgs};
 use heartbeat::triage::{self, Asking};
 use injection::{Attack, attacks};

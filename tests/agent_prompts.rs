@@ -7,9 +7,10 @@ mod agent_items;
 
 use agent_items::{fence, item, verdict};
 use heartbeat::analyze;
-use heartbeat::config::{AgentAuth, Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{CleanItem, ItemId};
 use heartbeat::prompt::{Prompts, Rendered};
+use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::triage::{self, Asking, Destination};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -20,11 +20,12 @@ use std::path::Path;
 
 use agent_items::{fence, item, verdict};
 use heartbeat::analyze;
-use heartbeat::config::{AgentAuth, Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{CleanItem, FailureKind, ItemId, Outcome, Stage, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::capability::{self, Findings};
 use heartbeat::session::agent::{AgentEvent, Exit};
+use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::triage::{self, Asking};
 use messages_api::{Fault, MessagesApi, Reply, Request};
 use nix::sys::signal::{Signal, kill};

@@ -10,13 +10,14 @@ use std::ffi::OsString;
 use agent_items::{fence, item, verdict};
 use clap::Parser;
 use heartbeat::analyze;
-use heartbeat::config::{AgentAuth, Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{FailureKind, Outcome, SessionId, Stage, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
     Agent, AgentEvent, AgentResult, Exit, StreamNotes, Task, Transcript,
 };
+use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::simulate::agent::{self, SimulateAgentArgs};
 use heartbeat::triage::{self, Asking};
 

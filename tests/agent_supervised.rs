@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 
 use agent_items::{fence, item, verdict};
 use heartbeat::analyze;
-use heartbeat::config::{AgentAuth, Config, Containment, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{FailureKind, Outcome, RunId, SessionId, Stage};
 use heartbeat::prompt::Prompts;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{Agent, Task};
 use heartbeat::session::{SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason};
+use heartbeat::settings::{AgentAuth, Config, Containment};
 use heartbeat::simulate::rig::{self, Rig};
 use messages_api::{Fault, MessagesApi, Reply, Request};
 use real_cli::installed;

@@ -4,8 +4,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::config::credential::{http_token, source_credential};
-use heartbeat::config::{Config, DEFAULT_TOML, Environment};
+use heartbeat::settings::{Config, Environment};
 use secrecy::ExposeSecret;
 
 fn config(change: impl FnOnce(&mut Config)) -> Config {

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use heartbeat::config::{
-    self, ConfigError, Environment, FlagValue, LoadRequest, Loaded, Origin, Reload, Reloader,
-    render_init, show,
+    self, ConfigError, FlagValue, LoadRequest, Loaded, Origin, Reload, Reloader, render_init, show,
 };
+use heartbeat::settings::{Config, Environment};
 use proptest::prelude::*;
 use toml::Value;
 
@@ -392,7 +392,7 @@ proptest! {
             ("source.team".to_owned(), Value::from(team.as_str())),
         ];
         let text = render_init(&answers).unwrap();
-        let config: config::Config = toml::from_str(&text).unwrap();
+        let config: Config = toml::from_str(&text).unwrap();
         prop_assert_eq!(config.source.project, project);
         prop_assert_eq!(config.source.team, team);
     }

@@ -12,11 +12,11 @@ mod memory_support;
 
 use std::time::Duration;
 
-use heartbeat::config::FirstRun;
 use heartbeat::event::{RunOutcome, Trigger};
 use heartbeat::model::{Stage, Usd};
 use heartbeat::run::Ended;
 use heartbeat::session::StopReason;
+use heartbeat::settings::FirstRun;
 use memory_support::{Play, World, config};
 use serde_json::Value;
 
@@ -141,7 +141,7 @@ fn shares(ended: &Ended) -> Vec<u64> {
 #[tokio::test]
 async fn the_figures_of_a_run_add_up_to_what_was_fetched() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = |config: &mut heartbeat::config::Config| {
+    let limits = |config: &mut heartbeat::settings::Config| {
         config.limits.max_items_per_run = 10;
         config.order.urgent_priority = 1;
     };

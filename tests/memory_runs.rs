@@ -5,10 +5,10 @@
 
 mod memory_support;
 
-use heartbeat::config::FirstRun;
 use heartbeat::event::{RunOutcome, Trigger};
 use heartbeat::model::{Outcome, Stage, Usd};
 use heartbeat::run::RunError;
+use heartbeat::settings::FirstRun;
 use memory_support::{Play, World, config};
 
 fn deep_order(world: &World) -> Vec<i64> {
@@ -41,7 +41,7 @@ async fn three_per_run_and_thirty_items_are_done_in_ten_runs() {
 #[tokio::test]
 async fn what_one_run_left_comes_first_in_the_next() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = |config: &mut heartbeat::config::Config| {
+    let limits = |config: &mut heartbeat::settings::Config| {
         config.limits.max_deep_per_run = 2;
         config.limits.max_live_sessions = 1;
     };
@@ -60,7 +60,7 @@ async fn what_one_run_left_comes_first_in_the_next() {
 #[tokio::test]
 async fn an_urgent_newcomer_does_not_wait_behind_the_backlog_nor_starve_it() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = |config: &mut heartbeat::config::Config| {
+    let limits = |config: &mut heartbeat::settings::Config| {
         config.limits.max_deep_per_run = 2;
         config.limits.max_items_per_run = 4;
         config.limits.max_live_sessions = 1;

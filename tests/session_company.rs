@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use heartbeat::config::Containment;
 use heartbeat::event::Event;
 use heartbeat::model::{FailureKind, Outcome, SessionId};
 use heartbeat::session::{StopHandle, StopReason, mark, orphans};
+use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
 use heartbeat::simulate::hostile::words::HostileAgent;

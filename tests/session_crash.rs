@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use heartbeat::config::Containment;
 use heartbeat::event::{Event, Sink};
 use heartbeat::model::SessionId;
 use heartbeat::session::{StopHandle, become_outer_reaper, mark, orphans, process};
+use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
 use heartbeat::simulate::hostile::words::HostileAgent;

@@ -10,10 +10,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use heartbeat::config::Containment;
 use heartbeat::event::Reason;
 use heartbeat::session::admission::{self, Limits};
 use heartbeat::session::{LedgerError, StopHandle, become_outer_reaper, orphans, process};
+use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
 use heartbeat::simulate::hostile::words::HostileAgent;

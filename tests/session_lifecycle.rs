@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use heartbeat::config::Containment;
 use heartbeat::event::Event;
 use heartbeat::model::{FailureKind, Outcome};
 use heartbeat::session::{LedgerError, SessionSpec, StopHandle, StopReason};
+use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::rig::{Observed, Rig};
 

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use heartbeat::config::Containment;
 use heartbeat::event::{Event, LiveVerdict, Liveness};
 use heartbeat::model::Outcome;
 use heartbeat::session::{SessionSpec, StopHandle};
+use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::rig::{Observed, Rig};
 

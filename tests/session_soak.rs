@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use heartbeat::config::Containment;
 use heartbeat::session::{StopHandle, StopReason, children, process};
+use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::rig::Rig;
 

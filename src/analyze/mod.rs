@@ -7,11 +7,11 @@ mod markdown;
 
 use minijinja::context;
 
-use crate::config::Analyze;
 use crate::model::{CleanItem, Verdict};
 use crate::prompt::{
     DEEP_SCHEMA, Detail, Fence, PromptError, Prompts, Rendered, Template, item_text,
 };
+use crate::settings::Analyze;
 
 pub use check::{CheckError, check, mark_missing_files};
 pub use markdown::markdown;

@@ -10,11 +10,11 @@ use secrecy::SecretString;
 use super::Setting;
 use super::error::CommandError;
 use super::secrets::SettingSecrets;
-use crate::config::ReportFormat;
 use crate::model::RunId;
 use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
 use crate::run::Secrets as _;
+use crate::settings::ReportFormat;
 use crate::store::Store;
 
 /// Wait before the second try of a webhook.

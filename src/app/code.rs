@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::{Config, Route};
 use crate::context::{self, BuildReport, ContextError, Index, Options, Query};
 use crate::model::{BoxFuture, CleanItem, Verdict};
 use crate::run::{CodeBase, CodeContext, CodeError};
+use crate::settings::{Config, Route};
 
 /// How many ranked files are offered to the packer.
 const RANKED: usize = 30;

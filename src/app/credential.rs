@@ -4,10 +4,10 @@ use secrecy::SecretString;
 use tokio::sync::Mutex;
 
 use crate::config::credential::source_credential;
-use crate::config::{Config, Environment};
 use crate::fetch::ado::Credential;
 use crate::fetch::{FailureClass, FetchError};
 use crate::model::BoxFuture;
+use crate::settings::{Config, Environment};
 
 /// The credential that the configuration names.
 pub struct ConfiguredCredential {

@@ -18,7 +18,7 @@ use super::timetable::Timetable;
 use super::watchers::Watchers;
 use super::web::{Liked, RunWish, Wishes};
 use super::{Notifier, Setting, Signals, aftermath, once, startup};
-use crate::config::{Changed, Config, Reload, Reloader};
+use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
 use crate::report::terminal::Progress;
@@ -26,6 +26,7 @@ use crate::run::Ended;
 use crate::schedule::waker::{LONGEST_SLEEP, Pace, WakeSource};
 use crate::schedule::{Decision, day_in};
 use crate::session::{StopHandle, StopReason};
+use crate::settings::Config;
 use crate::store::{Journal, LockError, RunLock, TickRow};
 
 /// A run that is going on.

@@ -1,6 +1,6 @@
 //! The one look at the process environment.
 
-use crate::config::Environment;
+use crate::settings::Environment;
 
 /// Everything that is set, once, at start.
 #[expect(clippy::disallowed_methods, reason = "this is the room that reads the environment")]

@@ -1,10 +1,10 @@
 //! The machine's say in whether another session may start.
 
-use crate::config::Config;
 use crate::event::Reason;
 use crate::model::BoxFuture;
 use crate::run::Gate;
 use crate::session::admission::{self, Limits};
+use crate::settings::Config;
 use crate::store::Journal;
 
 /// Asks this machine.

@@ -17,7 +17,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use super::error::CommandError;
 use super::logfile::LogFile;
 use super::{Telemetry, lifecycle};
-use crate::config::{LogFormat, LogLevel};
+use crate::settings::{LogFormat, LogLevel};
 
 /// What is logged, how, and where to.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::config::Environment;
+use crate::settings::Environment;
 
 /// Whom to tell, and how often.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Setting;
-use crate::config::{Config, Environment, HeldSecrets};
 use crate::fetch::ado::Credential;
 use crate::model::BoxFuture;
 use crate::run::Secrets;
+use crate::settings::{Config, Environment, HeldSecrets};
 
 /// Where this setting's secrets come from.
 pub struct SettingSecrets {

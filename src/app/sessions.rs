@@ -11,7 +11,6 @@ use tracing::Instrument as _;
 
 use super::Setting;
 use super::error::CommandError;
-use crate::config::{Config, Environment};
 use crate::model::{BoxFuture, SessionId, Stage};
 use crate::private;
 use crate::run::{Job, Sessions};
@@ -21,6 +20,7 @@ use crate::session::{
     LedgerError, SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason, StopSignal,
     Supervisor, SupervisorSettings, orphans, program,
 };
+use crate::settings::{Config, Environment};
 use crate::store::Journal;
 
 /// The agent may read this many times what it was told before it is ended.

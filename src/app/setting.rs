@@ -12,7 +12,7 @@ use super::sessions::{LiveSessions, SupervisedSessions};
 use super::web::Audience;
 use super::{Telemetry, TemporaryFolder};
 use crate::clock::Clock;
-use crate::config::{Config, Discover, Environment, FlagValue, LoadRequest};
+use crate::config::{Discover, FlagValue, LoadRequest};
 use crate::event::Trigger;
 use crate::fetch::ado::{AdoSource, Credential};
 use crate::fetch::{Guarded, Source};
@@ -20,6 +20,7 @@ use crate::model::RunId;
 use crate::prompt::Prompts;
 use crate::run::{Edges, Publisher, Run, RunError};
 use crate::session::StopHandle;
+use crate::settings::{Config, Environment};
 use crate::store::{Journal, Store};
 
 /// What the command line says over everything else.

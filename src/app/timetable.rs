@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::CommandError;
-use crate::config::Config;
 use crate::model::RunId;
 use crate::schedule::{Decision, Policy, Schedule, Situation, delay_on_host, no_later_than};
+use crate::settings::Config;
 use crate::store::{Store, StoreError};
 
 /// The schedule in force.

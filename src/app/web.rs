@@ -9,12 +9,12 @@ use tokio::sync::{mpsc, oneshot};
 use super::error::CommandError;
 use super::{LiveSessions, Setting};
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::config::credential::http_token;
 use crate::model::{BoxFuture, ItemKey, RunId, SessionId};
 use crate::report::terminal::{Progress, say};
 use crate::session::Ledger as _;
 use crate::session::orphans::request_end;
+use crate::settings::Config;
 use crate::store::{Journal, Store, StoreError};
 use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, bind};
 

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
 use super::error::CommandError;
 use super::exit;
-use crate::config::{LogFormat, LogLevel};
+use crate::settings::{LogFormat, LogLevel};
 
 const ABOUT: &str = "Triages changed Azure DevOps work items in one cheap agent session and gives \
 the ones that deserve it a bounded, supervised analysis on your code base.";

@@ -234,7 +234,7 @@ mod tests {
         );
         let (args, _) = talk(&words);
         let text = render_init(&answers(&args)).unwrap();
-        let config: crate::config::Config = toml::from_str(&text).unwrap();
+        let config: crate::settings::Config = toml::from_str(&text).unwrap();
         assert_eq!(config.source.project, "Parcel");
         assert_eq!(config.schedule.timezone, "Europe/Berlin");
         assert_eq!(config.repository.path, folder.path().canonicalize().unwrap());

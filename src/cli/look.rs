@@ -6,7 +6,8 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::{Context, say_error, show, status};
 use crate::app;
-use crate::config::{Config, ConfigError, load, salvage};
+use crate::config::{ConfigError, load, salvage};
+use crate::settings::Config;
 use crate::store::{Journal, RunLock, Store};
 
 /// What was found where the state should be.

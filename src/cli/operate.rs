@@ -10,11 +10,12 @@ use super::service::{Facts, ServiceCommand};
 use super::{Context, kill, report, service, write_out};
 use crate::app::{self, ConfiguredCredential, aftermath};
 use crate::config::credential::source_credential;
-use crate::config::{Config, HeldSecrets, load};
+use crate::config::load;
 use crate::event::Sink;
 use crate::fetch::Guarded;
 use crate::fetch::ado::AdoSource;
 use crate::run::RunError;
+use crate::settings::{Config, HeldSecrets};
 use crate::store::{Journal, Store};
 
 impl Context {

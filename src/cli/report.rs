@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::error::CommandError;
 use crate::app::aftermath;
-use crate::config::{Config, HeldSecrets, ReportFormat};
 use crate::report::digest::{Report, Scope};
 use crate::schedule::midnight_in;
+use crate::settings::{Config, HeldSecrets, ReportFormat};
 use crate::store::Store;
 
 /// Arguments of `heartbeat report`.

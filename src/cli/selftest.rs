@@ -10,11 +10,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::config::Containment;
 use crate::event::{Event, LiveVerdict};
 use crate::model::SessionId;
 use crate::session::containment::{self, Tier};
 use crate::session::{SessionSpec, StopHandle, become_outer_reaper};
+use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
 use crate::simulate::rig::Rig;
 

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::error::CommandError;
 use crate::app::Overrides;
-use crate::config::{Config, Environment};
+use crate::settings::{Config, Environment};
 
 const UNIT: &str = "heartbeat.service";
 const LABEL: &str = "local.heartbeat";

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::show::{CRASHED, beginning, describe_run};
-use crate::config::Config;
 use crate::fetch::breaker::{Breaker, State};
 use crate::fetch::{Remembered, SourceMemory};
 use crate::model::RunId;
@@ -15,6 +14,7 @@ use crate::report::lines::{amount, clip, short_key, word};
 use crate::report::moment::moment;
 use crate::schedule::day_in;
 use crate::session::containment::detect;
+use crate::settings::Config;
 use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, OpenItems, Phase, RunLock, RunRow,
     Spending, StageSpending, Store,

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::{Config, Environment, leak};
+use super::leak;
 use crate::exec::{self, ExecError, HelperCommand};
+use crate::settings::{Config, Environment};
 
 /// A credential is a line; a file or an answer far longer is something else.
 const MAX_CREDENTIAL_BYTES: usize = 64 * 1024;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::error::{Origin, Problem, Suggestion};
-use super::{Config, DEFAULT_TOML, Environment, leak};
+use super::{DEFAULT_TOML, leak};
+use crate::settings::{Config, Environment};
 
 /// Keys whose value is a path; a relative one starts at the folder of the file that names it.
 const PATH_KEYS: [&str; 10] = [

@@ -8,7 +8,8 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Origin, Problem, Suggestion};
 use super::keys::{self, Entry, Keys};
-use super::{Config, Environment, file, validate};
+use super::{file, validate};
+use crate::settings::{Config, Environment};
 
 /// What to load a configuration from.
 #[derive(Debug, Clone)]

@@ -6,29 +6,22 @@
 //! credential lives, and [`credential`] fetches it when it is needed.
 
 pub mod credential;
-mod environment;
 mod error;
 mod file;
-pub mod human;
 mod init;
 mod keys;
 mod leak;
 mod load;
 mod reload;
-mod secrets;
 pub mod show;
-mod types;
 mod validate;
 
 pub use credential::CredentialError;
-pub use environment::Environment;
 pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
 pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, salvage, variable_for};
 pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
-pub use secrets::{HeldSecrets, REMOVED};
-pub use types::*;
 
 /// The commented default file: what `heartbeat init` writes and what every key falls back to.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -36,6 +29,7 @@ pub const DEFAULT_TOML: &str = include_str!("default.toml");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Config;
 
     #[test]
     fn the_embedded_default_is_complete_and_valid() {

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::error::{ConfigError, Origin, Problem};
+use super::keys;
 use super::load::Layered;
-use super::{Config, keys};
 use crate::model::Usd;
 use crate::schedule::{Schedule, ScheduleError};
+use crate::settings::Config;
 
 /// Everything that is wrong with a configuration whose values are each well formed.
 pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem> {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-use crate::config::WatchedField;
 use crate::model::CleanItem;
+use crate::settings::WatchedField;
 
 /// Everything beside the item that changes what an analysis would see.
 #[derive(Debug, Clone, Copy)]

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::config::{Order, OrderBy};
 use crate::model::{Complexity, ItemId, WorkItem};
+use crate::settings::{Order, OrderBy};
 
 /// A place in the line. Smaller is earlier. The number makes it unique and the order total.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

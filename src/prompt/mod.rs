@@ -17,7 +17,7 @@ use minijinja::{Environment, UndefinedBehavior, context};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::config::{AgentAuth, Config};
+use crate::settings::{AgentAuth, Config};
 
 pub use budget::{cut_to_tokens, estimate_tokens};
 pub use fence::{Fence, neutralise_mentions};

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::config::HeldSecrets;
 use crate::event::{RunOutcome, RunSummary};
 use crate::model::{RunId, Verdict};
+use crate::settings::HeldSecrets;
 use crate::store::{
     FindingRow, JudgedItem, OpenItems, Phase, RunRow, SessionRow, StageSpending, Store, StoreError,
 };

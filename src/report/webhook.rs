@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::digest::Report;
 use super::lines::{clip, short_key};
 use super::markdown::web_address;
-use crate::config::{WebhookStyle, WebhookWhen};
+use crate::settings::{WebhookStyle, WebhookWhen};
 
 /// Findings named in a message; the rest is counted.
 const NAMED: usize = 8;

@@ -4,11 +4,11 @@
 //! items, and the next run tries again: whoever corrects the setting has nothing else to do.
 
 use super::{Job, Run, RunError};
-use crate::config::{AgentAuth, Config};
 use crate::event::Reason;
 use crate::model::{FailureKind, Outcome, Stage};
 use crate::report::lines::word;
 use crate::session::SessionEnd;
+use crate::settings::{AgentAuth, Config};
 
 impl Run {
     /// Remembers what a session has shown about the agent's configuration.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::config::HeldSecrets;
 use crate::event::Reason;
 use crate::fetch::{FetchError, Source};
 use crate::model::{BoxFuture, CleanItem, ItemId, ItemKey, RunId, SessionId, Stage, Verdict};
 use crate::prompt::Rendered;
 use crate::session::{LedgerError, SessionEnd, StopSignal};
+use crate::settings::HeldSecrets;
 
 /// Everything a run touches.
 #[derive(Clone)]

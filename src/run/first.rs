@@ -3,10 +3,10 @@
 use jiff::SignedDuration;
 
 use super::{Run, RunError};
-use crate::config::FirstRun;
 use crate::event::Trigger;
 use crate::fetch::FetchRequest;
 use crate::model::Usd;
+use crate::settings::FirstRun;
 use crate::store::FirstRunFact;
 
 /// How long the answer to the question holds: the backlog is not read anew at every tick.

@@ -21,7 +21,6 @@ mod triage;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::config::{Config, Order};
 use crate::dedupe::Place;
 use crate::event::fold::RunView;
 use crate::event::{Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
@@ -29,6 +28,7 @@ use crate::fetch::{FailureClass, FetchError};
 use crate::model::{CleanItem, RunId, Verdict};
 use crate::prompt::{PromptError, Prompts};
 use crate::session::StopHandle;
+use crate::settings::{Config, Order};
 use crate::store::{Journal, StoreError};
 
 pub use edges::{

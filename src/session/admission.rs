@@ -38,7 +38,7 @@ pub struct Limits {
 
 impl Limits {
     /// From the configuration.
-    pub fn from_config(limits: &crate::config::Limits) -> Self {
+    pub fn from_config(limits: &crate::settings::Limits) -> Self {
         Self {
             max_live_sessions: limits.max_live_sessions,
             max_load_per_core: limits.max_load_per_core,

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::keeper::launch;
-use crate::config::Containment;
 use crate::model::SessionId;
+use crate::settings::Containment;
 
 /// The tiers, strongest first. What holds for all of them: one keeper per session, no process left
 /// when the keeper has swept. They differ in what happens when the keeper itself is killed.

@@ -17,9 +17,9 @@ use super::machine::{Cause, End};
 use super::stop::StopSignal;
 use super::{Ledger, LedgerError, LedgerRow, SessionEnd, SessionSpec, environment, mark};
 use crate::clock::Clock;
-use crate::config::Containment;
 use crate::event::{Event, Sink};
 use crate::model::{FailureKind, Outcome, SessionId};
+use crate::settings::Containment;
 
 /// What holds for every session.
 #[derive(Debug, Clone)]

@@ -14,11 +14,11 @@ use super::hostile::oracle::Oracle;
 use super::hostile::words::HostileAgent;
 use super::ledger::{FolderLedger, Remembered};
 use crate::clock::Clock;
-use crate::config::Containment;
 use crate::model::{RunId, SessionId, Stage};
 use crate::session::{
     LedgerError, SessionEnd, SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings,
 };
+use crate::settings::Containment;
 
 /// A supervisor with a folder of its own.
 pub struct Rig {

@@ -1,8 +1,8 @@
 //! Which items share a session.
 
-use crate::config::Triage;
 use crate::model::{CleanItem, ItemId};
 use crate::prompt::{Detail, estimate_tokens, item_text};
+use crate::settings::Triage;
 
 /// Estimated tokens of what a session costs beside its items: system prompt, schema, the agent's
 /// own words. A test holds the first two to this.

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::fetch::Remembered;
 use crate::model::Usd;
 use crate::schedule::{Schedule, day_in};
 use crate::session::{admission, program};
+use crate::settings::Config;
 use crate::store::{
     ActiveSession, Held, Phase, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
 };

@@ -1,11 +1,11 @@
 //! Every reason, one by one.
 
 use super::*;
-use crate::config::Config;
 use crate::event::Trigger;
 use crate::fetch::FailureClass;
 use crate::model::{RunId, SessionId, Stage, Usd};
 use crate::session::ProcessIdentity;
+use crate::settings::Config;
 use crate::store::{ActiveSession, Holder, RunRow, Spending};
 
 type Change = fn(&mut Facts);

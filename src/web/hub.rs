@@ -18,9 +18,9 @@ use super::health::{self, Health, Status};
 use super::snapshot::{self, Abilities, Log};
 use super::{metrics, sse};
 use crate::clock::Clock;
-use crate::config::Config;
 use crate::event::{Event, Recorded};
 use crate::model::RunId;
+use crate::settings::Config;
 use crate::store::{Journal, OpenItems, Store, StoreError, Totals};
 
 /// A picture this young is good enough for a question.

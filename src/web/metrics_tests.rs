@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::config::Config;
 use crate::model::{Stage, Usd};
+use crate::settings::Config;
 use crate::store::{Phase, StageSpending};
 use crate::web::health::judge;
 

@@ -24,7 +24,7 @@ use super::hub::Hub;
 use super::snapshot::Abilities;
 use super::{Actions, api, page, sse};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::settings::Config;
 use crate::store::Store;
 
 /// How long open answers may take to end when we leave.

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::facts::Facts;
 use super::health::Health;
-use crate::config::Config;
 use crate::event::Liveness;
 use crate::event::fold::RunView;
 use crate::model::{ItemKey, SessionId, Stage};
 use crate::report::lines::clip;
+use crate::settings::Config;
 use crate::store::{ActiveSession, FindingRow, ItemRow, OpenItems, RunRow};
 
 /// How many open items are listed; the rest is counted.

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use heartbeat::clock::Clock;
-use heartbeat::config::SourceMode;
 use heartbeat::fetch::{FetchRequest, Page, Source};
 use heartbeat::model::ItemId;
+use heartbeat::settings::SourceMode;
 use heartbeat::simulate::ado::SimulatorOptions;
 use serde_json::json;
 

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use heartbeat::clock::Clock;
-use heartbeat::config;
 use heartbeat::event::{Event, Sink};
 use heartbeat::fetch::ado::{AdoSource, FixedCredential};
 use heartbeat::fetch::retry::RetryPolicy;
 use heartbeat::fetch::{FetchError, FetchRequest, Guarded, InMemory, Page, Source, SourceMemory};
+use heartbeat::settings;
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
 
 /// Retries without the waiting.
@@ -16,9 +16,9 @@ pub const QUICK: RetryPolicy =
     RetryPolicy { tries: 3, base: Duration::from_millis(1), cap: Duration::from_millis(2) };
 
 /// The default configuration, pointed at the simulator.
-pub fn config(simulator: &Simulator) -> config::Source {
+pub fn config(simulator: &Simulator) -> settings::Source {
     let text = include_str!("../../src/config/default.toml");
-    let all: config::Config = toml::from_str(text).expect("the defaults are valid");
+    let all: settings::Config = toml::from_str(text).expect("the defaults are valid");
     let mut source = all.source;
     source.base_url = simulator.base_url();
     source.project = simulator.project().to_owned();
@@ -32,7 +32,7 @@ pub fn credential() -> Arc<FixedCredential> {
 
 pub struct Setup {
     pub simulator: Simulator,
-    pub config: config::Source,
+    pub config: settings::Source,
     pub memory: Arc<InMemory>,
     pub clock: Clock,
     pub events: Arc<Collected>,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use heartbeat::clock::Clock;
-use heartbeat::config::{Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::event::{Reason, Trigger};
 use heartbeat::model::{BoxFuture, CleanItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
@@ -16,6 +16,7 @@ use heartbeat::run::{
     CodeBase, CodeContext, CodeError, Edges, Ended, Gate, Publisher, Rehearsal, Run, RunError,
 };
 use heartbeat::session::StopHandle;
+use heartbeat::settings::Config;
 use heartbeat::store::{Journal, Store, StoreError};
 use jiff::{SignedDuration, Timestamp};
 
@@ -171,7 +172,7 @@ impl World {
             sessions: Arc::new(sessions),
             code: Arc::new(Code(Arc::clone(&self.outside))),
             gate: Arc::new(OpenGate),
-            secrets: Arc::new(heartbeat::config::HeldSecrets::default()),
+            secrets: Arc::new(heartbeat::settings::HeldSecrets::default()),
         };
         let (config, prompts) = (Arc::clone(&self.config), Arc::new(prompts));
         Ok(Run::new(id, trigger, config, prompts, journal, edges, self.stop.clone()))

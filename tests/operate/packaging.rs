@@ -169,7 +169,7 @@ async fn a_package_holds_everything_and_its_unit_is_sound() {
         assert!(root.join(file).metadata().is_ok_and(|data| data.len() > 0), "{file}");
     }
     let config = root.join("etc/heartbeat/heartbeat.toml");
-    let config: heartbeat::config::Config =
+    let config: heartbeat::settings::Config =
         toml::from_str(&std::fs::read_to_string(config).unwrap()).unwrap();
     assert_eq!(config.state.dir, std::path::Path::new("/var/lib/heartbeat"));
     assert_eq!(config.report.dir, std::path::Path::new(""));

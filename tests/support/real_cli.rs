@@ -10,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use heartbeat::config::Config;
 use heartbeat::model::{Outcome, SessionId, Stage};
 use heartbeat::prompt::Rendered;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
     Agent, AgentEvent, AgentResult, Exit, StreamNotes, Task, Transcript,
 };
+use heartbeat::settings::Config;
 
 /// No session of these tests needs longer; one that does is broken.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use heartbeat::clock::Clock;
-use heartbeat::config::{Config, DEFAULT_TOML};
+use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{BoxFuture, ItemKey, RunId, SessionId};
+use heartbeat::settings::Config;
 use heartbeat::store::{Journal, Store};
 use heartbeat::web::{ActionError, Actions, Server, ServerOptions, Token, bind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

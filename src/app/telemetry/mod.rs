@@ -17,8 +17,8 @@ mod spans;
 use tokio::sync::broadcast::Receiver;
 use tracing_subscriber::{Layer, Registry};
 
-use crate::config::Environment;
 use crate::event::Recorded;
+use crate::settings::Environment;
 
 /// The variables that name a collector.
 const ENDPOINTS: [&str; 3] = [

@@ -19,8 +19,8 @@ use super::logs::Lines;
 use super::spans::Spans;
 use super::{ENDPOINTS, LogLayer};
 use crate::app::error::CommandError;
-use crate::config::Environment;
 use crate::event::{Event, Recorded};
+use crate::settings::Environment;
 
 /// A process that is about to end waits no longer than this for its collector.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::{Check, Patient};
 use crate::app::resolve_program;
-use crate::config::Environment;
 use crate::exec::{self, HelperCommand};
 use crate::session::agent::claude::capability::{Findings, Problem, problems};
+use crate::settings::Environment;
 
 const INSTALL: &str = "npm install -g @anthropic-ai/claude-code";
 

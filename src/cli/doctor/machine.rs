@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Check, Patient};
-use crate::config::Containment;
 use crate::exec::{self, HelperCommand};
 use crate::schedule::Schedule;
 use crate::session::admission::{self, Limits};
 use crate::session::containment::{Tier, detect};
+use crate::settings::Containment;
 
 pub(super) async fn repository(patient: &Patient) -> Check {
     let name = "repository";

@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::app::ConfiguredCredential;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Environment};
+use crate::config::ConfigError;
+use crate::settings::{Config, Environment};
 
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url};
 
-use crate::config::Source;
 use crate::fetch::{FailureClass, FetchError};
+use crate::settings::Source;
 
 const USER_AGENT: &str = concat!("heartbeat/", env!("CARGO_PKG_VERSION"));
 

@@ -21,10 +21,10 @@ use super::failure::{
 use super::version::version_for;
 use super::{client, wire};
 use crate::clock::Clock;
-use crate::config::{Source, SourceAuth};
 use crate::fetch::memory::{Notebook, RateLimit};
 use crate::fetch::retry::RetryPolicy;
 use crate::fetch::{FailureClass, FetchError};
+use crate::settings::{Source, SourceAuth};
 
 /// A run waits this long for the tracker's "not before"; beyond it, the run ends.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);

@@ -76,8 +76,8 @@ use super::{
     SourceMemory,
 };
 use crate::clock::Clock;
-use crate::config::{self, SourceAuth, SourceMode};
 use crate::model::{BoxFuture, ItemId};
+use crate::settings::{self, SourceAuth, SourceMode};
 
 /// One project of one organisation or collection.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ pub struct AdoSource(Arc<Inner>);
 
 /// What every part of the client shares.
 struct Inner {
-    config: config::Source,
+    config: settings::Source,
     transport: Transport,
     notebook: Arc<Notebook>,
     fields: read::Fields,
@@ -94,7 +94,7 @@ struct Inner {
 impl AdoSource {
     /// A client for the source in `config`. Nothing is sent yet.
     pub fn new(
-        config: &config::Source,
+        config: &settings::Source,
         credential: Arc<dyn Credential>,
         clock: Clock,
         memory: Arc<dyn SourceMemory>,
@@ -104,7 +104,7 @@ impl AdoSource {
 
     /// The same with another policy for repeated reads.
     pub fn with_retry(
-        config: &config::Source,
+        config: &settings::Source,
         credential: Arc<dyn Credential>,
         clock: Clock,
         memory: Arc<dyn SourceMemory>,

@@ -14,9 +14,9 @@ use super::failure::Failure;
 use super::read::{Fetched, LARGEST_BATCH};
 use super::reporting::StreamReader;
 use super::wiql::{MOST_ROWS, Window};
-use crate::config::SourceMode;
 use crate::fetch::{FailureClass, FetchError, FetchRequest, Page, Pages};
 use crate::model::{BoxFuture, ItemId};
+use crate::settings::SourceMode;
 
 /// Where a run may go on, beside the cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

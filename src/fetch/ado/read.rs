@@ -12,9 +12,9 @@ use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
 use super::http::Answer;
 use super::write_back::Glance;
 use super::{Call, Inner, wire};
-use crate::config;
 use crate::fetch::FailureClass;
 use crate::model::{ItemId, WorkItem};
+use crate::settings;
 
 /// The tracker takes no more ids in one request.
 pub(super) const LARGEST_BATCH: usize = 200;
@@ -33,7 +33,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    pub fn new(config: &config::Source, base_url: &str) -> Self {
+    pub fn new(config: &settings::Source, base_url: &str) -> Self {
         let mut names: Vec<String> = BASIC.iter().map(|&name| name.to_owned()).collect();
         if config.comments > 0 {
             names.push(COMMENT_COUNT.to_owned());

@@ -15,11 +15,11 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 use super::protocol::{Frames, FromKeeper, encode};
 use super::system::Pidfd;
 use super::{ARGUMENT, protocol::ToKeeper};
-use crate::config::Containment;
 use crate::model::SessionId;
 use crate::session::children::{self, Registration};
 use crate::session::containment::Tier;
 use crate::session::{ProcessIdentity, mark, process};
+use crate::settings::Containment;
 
 /// Argument for the strongest containment the machine allows.
 pub const STRONGEST: &str = "auto";

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::config::{AgentAuth, Config};
+use crate::settings::{AgentAuth, Config};
 
 /// The version everything here was measured on.
 pub const MEASURED_VERSION: &str = "2.1.325";

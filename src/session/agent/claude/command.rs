@@ -11,8 +11,8 @@
 use std::ffi::OsString;
 
 use super::super::Task;
-use crate::config::{AgentAuth, Config};
 use crate::model::{Stage, Usd};
+use crate::settings::{AgentAuth, Config};
 
 /// Name of the system prompt's file in the scratch folder.
 pub const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";

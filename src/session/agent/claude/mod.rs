@@ -15,8 +15,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::{Agent, Decoder, Task, Transcript};
-use crate::config::Config;
 use crate::model::Outcome;
+use crate::settings::Config;
 
 pub use command::{Environment, SYSTEM_PROMPT_FILE};
 pub use outcome::Expected;

@@ -1,12 +1,20 @@
-//! The configuration as values: one struct per section, every field documented in
-//! `default.toml`, which is the reference.
+//! The configuration as plain values: one struct per section, every field documented in
+//! `config/default.toml`, which is the reference.
+//!
+//! Nothing here reads a file or the environment: [`crate::config`] loads and checks these values.
+
+mod environment;
+pub mod human;
+mod secrets;
+
+pub use environment::Environment;
+pub use secrets::{HeldSecrets, REMOVED};
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::human;
 use crate::model::Usd;
 
 /// The whole configuration, validated. A run works on the one it started with.
