@@ -4,10 +4,6 @@
 //! are ratios wherever the machine would decide the absolute ones.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, or stops")]
 
-#[path = "../tests/support/web.rs"]
-#[expect(dead_code, reason = "the helpers serve several files")]
-mod support;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -16,7 +12,7 @@ use axum::routing::get;
 use heartbeat::event::{Event, Sink};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use support::{Served, serve};
+use support::web::{Served, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -36,7 +36,7 @@
 //! | [`app`], [`cli`] | the composition root and the command line: the only ones that name concrete edges | everything |
 //!
 //! Direction: words ← pure rooms ← edges ← [`run`] ← [`app`] ← [`cli`]. A pure room does no IO
-//! and reads no clock; an edge does not know another edge. `tests/architecture.rs` holds the rule,
+//! and reads no clock; an edge does not know another edge. `tests/library/architecture.rs` holds the rule,
 //! `.clippy.toml` bans processes, clocks, the environment and exits outside their rooms, and
 //! `unsafe` stands only in `session::keeper`, each block with its reason.
 //!

@@ -5,7 +5,7 @@
 // The body speaks of `heartbeat`, which here is this crate.
 extern crate self as heartbeat;
 
-#[path = "../bodies/clean.rs"]
+#[path = "../../tests/support/src/properties/clean.rs"]
 mod body;
 #[path = "../../src/clean/mod.rs"]
 pub mod clean;

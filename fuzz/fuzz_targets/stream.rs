@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../bodies/stream.rs"]
+#[path = "../../tests/support/src/properties/stream.rs"]
 mod body;
 #[path = "../bodies/meter.rs"]
 mod meter;

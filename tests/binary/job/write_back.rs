@@ -1,0 +1,48 @@
+//! Findings on the work items themselves: switched on by configuration, written once, waking nobody.
+
+use super::world::{Running, World, code, text};
+
+/// A world whose tracker is a process of its own, so that it outlives one run.
+fn config(world: &World, address: &str) {
+    std::fs::create_dir_all(world.path().join("code")).unwrap();
+    let agent = super::world::HEARTBEAT;
+    let text = format!(
+        "[source]\nbase_url = \"{address}\"\nproject = \"Parcel\"\nlook_back = \"3650d\"\n\
+         write_back = true\nwrite_back_tag = \"seen-by-heartbeat\"\n\
+         [repository]\npath = \"code\"\n\
+         [agent]\ncommand = [\"{agent}\", \"simulate\", \"agent\"]\n\
+         [limits]\nmax_deep_per_run = 2\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n"
+    );
+    std::fs::write(world.path().join("heartbeat.toml"), text).unwrap();
+}
+
+fn heartbeat(world: &World, args: &[&str]) -> (i32, String) {
+    let output = world.heartbeat(args).env("AZURE_DEVOPS_PAT", "right").output().unwrap();
+    (code(&output), text(&output))
+}
+
+#[test]
+fn a_finding_is_written_once_and_our_own_write_wakes_nobody() {
+    let world = World::new(0);
+    let simulator = Running::start(world.simulator(&["--token", "right"]));
+    config(&world, &simulator.first_line());
+    let (code, told) = heartbeat(&world, &["--dry-run"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("Write-back: the tracker would take a comment"), "{told}");
+    let (code, told) = heartbeat(&world, &["--once"]);
+    assert_eq!(code, 0, "{told}");
+    let written = "SELECT count(*) FROM events WHERE event = 'finding_published'";
+    assert_eq!(world.figure(written), 2, "{told}");
+    assert_eq!(world.figure("SELECT count(*) FROM events WHERE event = 'publish_failed'"), 0);
+    let kept = "SELECT count(*) FROM heartbeat_state s JOIN findings f USING (key)
+                WHERE s.revision = f.revision + 1";
+    assert_eq!(world.figure(kept), 2, "the revision we made is one we have seen");
+    // The next runs finish the backlog; what was written on is never work again.
+    for _ in 0..8 {
+        heartbeat(&world, &["--once"]);
+    }
+    let doubled =
+        "SELECT count(*) FROM (SELECT key FROM findings GROUP BY key HAVING count(*) > 1)";
+    assert_eq!(world.figure(doubled), 0, "no item was analysed because of our own comment");
+    assert_eq!(world.figure(written), world.figure("SELECT count(*) FROM findings"));
+}

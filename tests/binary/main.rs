@@ -1,0 +1,19 @@
+//! The real binary against the simulators: the whole job, its commands, bad disks, kills.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, prints figures, and starts what it is about"
+)]
+
+mod bad_disk;
+mod fault_points;
+mod job;
+mod live;
+mod operate;
+mod reload;
+mod repositories;

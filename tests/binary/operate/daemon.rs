@@ -1,0 +1,144 @@
+//! The service: what its manager hears, and what its log says.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::world::{PATIENCE, World, finish, lines, signal};
+
+struct Manager {
+    socket: UnixDatagram,
+    heard: Vec<String>,
+}
+
+impl Manager {
+    fn new(world: &World) -> Self {
+        let socket = UnixDatagram::bind(world.path("notify")).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self { socket, heard: Vec::new() }
+    }
+
+    /// Takes what has arrived.
+    fn listen(&mut self) {
+        let mut buffer = [0; 4096];
+        while let Ok(length) = self.socket.recv(&mut buffer) {
+            self.heard.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+        }
+    }
+
+    fn count(&self, word: &str) -> usize {
+        self.heard.iter().filter(|said| said.starts_with(word)).count()
+    }
+
+    /// Waits until something was said this often.
+    async fn hears(&mut self, word: &str, times: usize) {
+        let waiting = async {
+            while self.count(word) < times {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                self.listen();
+            }
+        };
+        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+            panic!("{word} was said {} times: {:?}", self.count(word), self.heard);
+        }
+    }
+}
+
+async fn watched_world(watchdog_micros: &str) -> World {
+    let world = World::new().await;
+    let socket = world.path("notify");
+    let socket = socket.to_str().unwrap().to_owned();
+    world.with("NOTIFY_SOCKET", &socket).with("WATCHDOG_USEC", watchdog_micros)
+}
+
+#[tokio::test]
+async fn the_manager_hears_ready_watchdog_status_and_stopping() {
+    let world = watched_world("1500000").await;
+    let mut manager = Manager::new(&world);
+    let daemon = world.start(&["--quiet"]);
+    manager.hears("READY=1", 1).await;
+    assert_eq!(manager.heard[0], format!("READY=1\nMAINPID={}", daemon.id().unwrap()));
+    assert!(world.path("state/heartbeat.db").exists(), "ready before the state was");
+    manager.hears("WATCHDOG=1", 3).await;
+    manager.hears("STATUS=0/3 sessions, next ", 1).await;
+    signal(&daemon, Signal::SIGTERM);
+    let said = finish(daemon).await;
+    assert_eq!(said.code(), 143, "{}", said.stderr);
+    manager.hears("STOPPING=1", 1).await;
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_written_starves_the_watchdog() {
+    let world = watched_world("1500000").await;
+    let mut manager = Manager::new(&world);
+    let log = world.path("daemon.log");
+    let file = format!("log.file={}", log.display());
+    let daemon = world.start(&["--quiet", "--set", &file, "--set", "log.format=json"]);
+    manager.hears("WATCHDOG=1", 1).await;
+    let other = rusqlite::Connection::open(world.path("state/heartbeat.db")).unwrap();
+    other.busy_timeout(Duration::from_secs(30)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    manager.listen();
+    let before = manager.count("WATCHDOG=1");
+    let starved = || async {
+        lines(&log)
+            .iter()
+            .any(|line| line.to_string().contains("the watchdog is not fed"))
+            .then_some(())
+    };
+    world.until("word of the starved watchdog", starved).await;
+    manager.listen();
+    // One proof may have been on its way when the lock was taken.
+    assert!(manager.count("WATCHDOG=1") <= before + 1, "{:?}", manager.heard);
+    other.execute_batch("ROLLBACK").unwrap();
+    manager.hears("WATCHDOG=1", before + 3).await;
+    signal(&daemon, Signal::SIGTERM);
+    finish(daemon).await;
+}
+
+#[tokio::test]
+async fn the_log_tells_each_session_with_its_ids() {
+    let world = World::new().await;
+    let log = world.path("logs/heartbeat.log");
+    let file = format!("log.file={}", log.display());
+    let every_second = "schedule.cron=* * * * * *";
+    // A run may last longer than a second on a busy machine.
+    let deadline = "limits.run_deadline=30m";
+    let args =
+        ["--set", &file, "--set", "log.format=json", "--set", every_second, "--set", deadline];
+    let daemon = world.start(&args);
+    let ended = || async {
+        let lines = if log.exists() { lines(&log) } else { Vec::new() };
+        lines.iter().any(|line| line["message"] == "end").then_some(lines)
+    };
+    let lines = world.until("end of a run", ended).await;
+    signal(&daemon, Signal::SIGTERM);
+    let said = finish(daemon).await;
+    let of = |message: &str| -> Vec<&serde_json::Value> {
+        lines.iter().filter(|line| line["message"] == message).collect()
+    };
+    let run = of("start")[0]["run_id"].as_str().unwrap().to_owned();
+    let (spawned, completed) = (of("spawn"), of("complete"));
+    assert!(spawned.len() >= 2 && spawned.len() == completed.len(), "{lines:#?}");
+    for line in spawned.iter().chain(&completed) {
+        assert_eq!(line["run_id"], run.as_str(), "{line:#}");
+        assert_eq!(line["session_id"].as_str().unwrap().len(), 36, "{line:#}");
+    }
+    for line in &spawned {
+        assert!(line["pid"].as_u64().unwrap() > 1, "{line:#}");
+        let is_deep = line["stage"] == "deep";
+        assert_eq!(line["work_item_id"].as_str().unwrap().starts_with("ado/"), is_deep, "{line:#}");
+    }
+    for line in &completed {
+        assert_eq!((&line["exit_code"], &line["survivors"]), (&0.into(), &0.into()), "{line:#}");
+        assert!(line["duration_ms"].is_u64(), "{line:#}");
+    }
+    assert!(of("triage")[0]["sessions_to_create"].is_u64());
+    // Standard error is the same log, one object per line and nothing else.
+    for line in said.stderr.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(value["timestamp"].is_string(), "{line}");
+    }
+    assert!(said.stderr.contains("\"spawn\""), "{}", said.stderr);
+}

@@ -1,0 +1,253 @@
+//! `heartbeat doctor` names each fault with its cause and its fix.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::world::{Said, TOKEN, World};
+
+const NEW_AGENT: &str = r#"case "$*" in
+*--version*) echo "2.1.325 (Claude Code)";;
+*--help*) echo "--disable-slash-commands --effort --fallback-model --include-partial-messages
+  --json-schema --max-budget-usd --no-session-persistence --output-format --permission-mode
+  --permission-prompts --restricted --session-id --setting-sources --strict-mcp-config --tools --bare";;
+*) exit 1;;
+esac"#;
+
+async fn well() -> World {
+    let world = World::new().await;
+    world.agent(NEW_AGENT);
+    world
+}
+
+fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
+    let checks = diagnosis["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{diagnosis:#}"))
+}
+
+/// The one check that fails, with words of its cause and of its fix.
+fn assert_fails(said: &Said, name: &str, cause: &str, fix: &str) {
+    let diagnosis = said.json();
+    assert_eq!((said.code(), &diagnosis["healthy"]), (1, &Value::Bool(false)), "{diagnosis:#}");
+    let failed: Vec<&Value> = diagnosis["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["status"] == "failed")
+        .collect();
+    assert_eq!(failed.len(), 1, "{failed:#?}");
+    let found = check(&diagnosis, name);
+    assert_eq!(found["status"], "failed", "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains(cause), "{cause:?} is not in {found:#}");
+    assert!(found["fix"].as_str().unwrap().contains(fix), "{fix:?} is not in {found:#}");
+}
+
+#[tokio::test]
+async fn a_good_setting_is_ready_and_stays_untouched() {
+    let world = well().await;
+    let said = world.run(&["doctor", "--json"]).await;
+    let diagnosis = said.json();
+    assert_eq!(said.code(), 0, "{diagnosis:#}");
+    for name in [
+        "config",
+        "credential",
+        "source",
+        "project",
+        "query",
+        "agent",
+        "agent login",
+        "state",
+        "clock",
+    ] {
+        assert_eq!(check(&diagnosis, name)["status"], "ok", "{name}: {diagnosis:#}");
+    }
+    assert!(!world.path("state").exists(), "the doctor made something");
+    let said = world.run(&["doctor"]).await;
+    assert!(said.stdout.contains("Ready"), "{}", said.stdout);
+    assert!(!said.stdout.contains(TOKEN));
+}
+
+#[tokio::test]
+async fn a_bad_token() {
+    let world = well().await.with("TRACKER_TOKEN", "expired");
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_fails(&said, "source", "does not accept the credential", "renew the token");
+    assert!(!said.stdout.contains("expired\""), "the token is shown");
+}
+
+#[tokio::test]
+async fn no_token() {
+    let world = well().await.with("TRACKER_TOKEN", "");
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_fails(&said, "credential", "TRACKER_TOKEN", "personal access token");
+}
+
+#[tokio::test]
+async fn a_wrong_project() {
+    let world = well().await;
+    let said = world.run(&["doctor", "--json", "--set", "source.project=Nowhere"]).await;
+    assert_fails(&said, "project", "Nowhere", "address bar");
+}
+
+#[tokio::test]
+async fn a_wrong_query() {
+    let world = well().await;
+    let query = "source.where=[No.Such.Field] = 1";
+    let said = world.run(&["doctor", "--json", "--set", query]).await;
+    assert_fails(&said, "query", "source.where", "query editor");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there() {
+    let world = well().await;
+    let nobody = "source.base_url=http://127.0.0.1:9/contoso";
+    let said = world.run(&["doctor", "--json", "--set", nobody]).await;
+    assert_fails(&said, "source", "127.0.0.1:9", "network");
+}
+
+#[tokio::test]
+async fn a_missing_agent() {
+    let world = World::new().await;
+    let said = world.run(&["doctor", "--json", "--set", "agent.command=[\"no-such-agent\"]"]).await;
+    assert_fails(&said, "agent", "no-such-agent", "npm install");
+}
+
+#[tokio::test]
+async fn an_old_agent() {
+    let world = World::new().await;
+    world
+        .agent("case \"$*\" in *--version*) echo '1.0.3 (Claude Code)';; *) echo '--model';; esac");
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_fails(&said, "agent", "does not know --disable-slash-commands", "update it");
+    world.agent("echo broken >&2; exit 3");
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_fails(&said, "agent", "broken", "by hand");
+}
+
+#[tokio::test]
+async fn not_logged_in() {
+    let world = well().await.with("ANTHROPIC_API_KEY", "");
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_fails(&said, "agent login", "ANTHROPIC_API_KEY is not set", "agent.auth = \"login\"");
+    let login = ["doctor", "--json", "--set", "agent.auth=login"];
+    let said = world.run(&login).await;
+    assert_fails(&said, "agent login", "there is no login", "claude login");
+    std::fs::create_dir(world.path("home/.claude")).unwrap();
+    std::fs::write(world.path("home/.claude/.credentials.json"), "{}").unwrap();
+    assert_eq!(world.run(&login).await.code(), 0);
+}
+
+#[tokio::test]
+async fn no_repository() {
+    let world = well().await;
+    let said = world.run(&["doctor", "--json", "--set", "repository.path=/no/such/code"]).await;
+    assert_fails(&said, "repository", "/no/such/code", "repository.path");
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_written() {
+    let world = well().await;
+    // Nobody can make a folder there, not even root.
+    let said = world.run(&["doctor", "--json", "--state-dir", "/proc/heartbeat"]).await;
+    assert_fails(&said, "state", "/proc/heartbeat cannot be written", "--state-dir");
+}
+
+#[tokio::test]
+async fn a_state_of_a_newer_heartbeat() {
+    let world = well().await;
+    std::fs::create_dir(world.path("state")).unwrap();
+    let database = rusqlite::Connection::open(world.path("state/heartbeat.db")).unwrap();
+    database.pragma_update(None, "user_version", 4711).unwrap();
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_fails(&said, "state", "4711", "nothing was touched");
+}
+
+#[tokio::test]
+async fn a_taken_port() {
+    let world = well().await;
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("http.listen={}", other.local_addr().unwrap());
+    let said = world.run(&["doctor", "--json", "--set", &listen]).await;
+    assert_fails(&said, "http", "is taken", "http.listen");
+    drop(other);
+    assert_eq!(world.run(&["doctor", "--json", "--set", &listen]).await.code(), 0);
+}
+
+#[tokio::test]
+async fn the_port_of_a_running_heartbeat_is_no_fault() {
+    let world = well().await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = format!("http.listen={free}");
+    let daemon = world.start(&["--quiet", "--set", &listen]);
+    let listening = || async { tokio::net::TcpStream::connect(free).await.ok().map(drop) };
+    world.until("dashboard", listening).await;
+    let said = world.run(&["doctor", "--json", "--set", &listen]).await;
+    let diagnosis = said.json();
+    let found = check(&diagnosis, "http");
+    assert_eq!(found["status"], "ok", "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains("already runs"), "{found:#}");
+    super::world::signal(&daemon, nix::sys::signal::Signal::SIGTERM);
+    super::world::finish(daemon).await;
+}
+
+/// In a user namespace that may hold no other one, where the machine allows to make such a thing.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_namespaces() {
+    let world = well().await;
+    let binary = Path::new(env!("CARGO_BIN_EXE_heartbeat"));
+    let config = world.path("heartbeat.toml");
+    let script = world.script(
+        "without-namespaces",
+        &format!(
+            "exec unshare --user --map-root-user sh -c 'echo 0 > /proc/sys/user/max_user_namespaces \
+             && echo 0 > /proc/sys/user/max_pid_namespaces && exec {} --config {} doctor --json'",
+            binary.display(),
+            config.display()
+        ),
+    );
+    let mut command = world.command(&[]);
+    let mut inside = assert_cmd::Command::new(script);
+    inside.env_clear();
+    for (name, value) in command.as_std_mut().get_envs() {
+        inside.env(name, value.unwrap());
+    }
+    let output = inside.current_dir(world.folder.path()).output().unwrap();
+    let Ok(diagnosis) = serde_json::from_slice::<Value>(&output.stdout) else {
+        eprintln!("SKIPPED: no nested user namespace: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    };
+    let found = check(&diagnosis, "containment");
+    assert_eq!(found["status"], "warning", "{found:#}");
+    assert!(!found["found"].as_str().unwrap().contains("pidns"), "{found:#}");
+    assert!(found["fix"].as_str().unwrap().contains("max_user_namespaces"), "{found:#}");
+    assert_eq!(output.status.code(), Some(0), "sessions are still swept");
+}
+
+#[tokio::test]
+async fn a_broken_configuration_is_told_whole() {
+    let world = World::new().await;
+    std::fs::write(world.path("heartbeat.toml"), "[limits]\nmax_live_sesions = 1\nnice = 99\n")
+        .unwrap();
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_fails(&said, "config", "max_live_sessions", "heartbeat init");
+    assert!(said.stdout.contains("nice"), "only the first fault is told");
+}
+
+#[tokio::test]
+async fn a_held_breaker_is_told_and_closed_by_hand() {
+    let world = well().await.with("TRACKER_TOKEN", "expired");
+    assert_eq!(world.run(&["--once"]).await.code(), 77);
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_eq!(check(&said.json(), "breaker")["status"], "warning", "{}", said.stdout);
+    assert_eq!(world.run(&["--once"]).await.code(), 69, "the breaker holds");
+    let closed = world.run(&["retry", "--source"]).await;
+    assert_eq!(closed.code(), 0, "{}", closed.stderr);
+    let said = world.run(&["doctor", "--json"]).await;
+    assert_eq!(check(&said.json(), "breaker")["status"], "ok", "{}", said.stdout);
+    let status = world.run(&["status", "--json"]).await.json();
+    assert_eq!(status["source"]["breaker"]["state"]["is"], "closed", "{status:#}");
+    assert_eq!(world.run(&["--once"]).await.code(), 77, "it is asked again, and refuses again");
+    let world = world.with("TRACKER_TOKEN", TOKEN);
+    let renewed = world.run(&["--once"]).await;
+    assert!(![69, 77].contains(&renewed.code()), "a new token needs no hand: {}", renewed.stderr);
+}

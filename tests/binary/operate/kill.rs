@@ -1,0 +1,128 @@
+//! `heartbeat kill`: the whole tree of one session, from another process.
+
+use super::world::{World, finish, lines};
+
+/// Says hello, leaves a child in a session of its own, and then says nothing any more.
+const STUCK: &str = r#"
+setsid tail -f "$0" &
+"$AGENT" simulate agent "$@" | { IFS= read -r a; printf '%s\n' "$a"; IFS= read -r b; printf '%s\n' "$b"
+echo ready > "$(dirname "$0")/ready"; exec sleep 1000; }
+"#;
+
+/// Live processes that follow this world's agent script, whatever their numbers are inside.
+fn escaped(world: &World) -> usize {
+    let script = format!("tail\0-f\0{}\0", world.path("agent").display());
+    let processes = std::fs::read_dir("/proc").unwrap();
+    processes
+        .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok())
+        .filter(|line| *line == script.as_bytes())
+        .count()
+}
+
+#[tokio::test]
+async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
+    let world = World::new().await;
+    world.agent(STUCK);
+    let log = format!("log.file={}", world.path("log").display());
+    let run = world.start(&["--once", "--quiet", "--log-format", "json", "--set", &log]);
+    let ready = || async { world.path("ready").exists().then_some(()) };
+    world.until("stuck session", ready).await;
+    assert_eq!(escaped(&world), 1, "the child in a session of its own");
+    let status = world.run(&["status", "--json"]).await.json();
+    let sessions = status["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 1, "{status:#}");
+    let id = sessions[0]["session"].as_str().unwrap().to_owned();
+
+    let nobody = world.run(&["kill", "ffffffff"]).await;
+    assert_eq!(nobody.code(), 1);
+    assert!(nobody.stderr.contains("heartbeat status"), "{}", nobody.stderr);
+
+    let killed = world.run(&["kill", &id, "--json"]).await;
+    assert_eq!(killed.code(), 0, "{}", killed.stderr);
+    let told = killed.json();
+    assert_eq!((&told["gone"], &told["closed"]), (&true.into(), &true.into()), "{told:#}");
+    assert_eq!(escaped(&world), 0, "survivors");
+
+    finish(run).await;
+    let sessions = world.run(&["sessions", "--json"]).await.json();
+    let session =
+        sessions.as_array().unwrap().iter().find(|s| s["session"] == id.as_str()).unwrap();
+    let outcome = serde_json::json!({ "kind": "cancelled", "why": "operator" });
+    assert_eq!(session["outcome"], outcome, "{session:#}");
+    assert_eq!(session["survivors"], 0);
+    let told = lines(&world.path("log"));
+    let told = told.iter().find(|line| line["message"] == "kill").expect("a line about the kill");
+    assert_eq!((&told["session_id"], &told["signal"]), (&id.as_str().into(), &"SIGTERM".into()));
+    assert_eq!(told["run_id"], session["run"]);
+    assert_eq!((&told["reason"], &told["asked_by"]), (&"cancelled".into(), &"operator".into()));
+    let stopping = world.events().into_iter().find(|event| event["event"] == "session_stopping");
+    assert_eq!(stopping.unwrap()["why"], "operator");
+}
+
+/// Triage goes through; the first analysis says hello and then nothing any more.
+const STUCK_ANALYSIS: &str = r#"
+case "$*" in *"--tools Read"*) ;; *) exec "$AGENT" simulate agent "$@" ;; esac
+"$AGENT" simulate agent "$@" | { IFS= read -r a; printf '%s\n' "$a"; IFS= read -r b; printf '%s\n' "$b"
+echo ready > "$(dirname "$0")/ready"; exec sleep 1000; }
+"#;
+
+#[tokio::test]
+async fn what_a_person_stopped_is_left_to_people_and_costs_no_attempt() {
+    let world = World::new().await;
+    world.agent(STUCK_ANALYSIS);
+    let one = ["--set", "limits.max_deep_per_run=1"];
+    let run = world.start(&[&["--once", "--quiet"], &one[..]].concat());
+    world.until("stuck analysis", || async { world.path("ready").exists().then_some(()) }).await;
+    let live = world.run(&["status", "--json"]).await.json()["sessions"][0].clone();
+    let item = live["item"].as_str().expect("the analysis of an item").to_owned();
+    let killed = world.run(&["kill", live["session"].as_str().unwrap()]).await;
+    assert_eq!(killed.code(), 0, "{}", killed.stderr);
+    assert_eq!(finish(run).await.code(), 0, "nothing failed: a person's word is no failure");
+
+    let told = world.events();
+    let of =
+        |name: &str| told.iter().find(|event| event["event"] == name && event["item"] == *item);
+    let event = of("item_parked").unwrap_or_else(|| panic!("{told:#?}"));
+    assert_eq!(event["reason"], "stopped_by_operator", "{event:#}");
+    assert!(of("item_deferred").is_none(), "it is not in line");
+    let id = item.strip_prefix("ado/").unwrap();
+    let story = world.run(&["show", id, "--json"]).await.json();
+    assert_eq!(story["item"]["phase"], "parked", "{story:#}");
+    assert_eq!(story["item"]["reason"], "stopped_by_operator", "{story:#}");
+    assert_eq!(story["item"]["attempts"], 0, "{story:#}");
+
+    // The next run leaves it alone; a person puts it back, and then it has its turn.
+    world.agent("exec \"$AGENT\" simulate agent \"$@\"");
+    let all = ["--once", "--quiet", "--set", "limits.max_deep_per_run=50"];
+    assert_eq!(world.run(&all).await.code(), 0);
+    let left = world.run(&["show", id, "--json"]).await.json();
+    assert_eq!(left["item"]["reason"], "stopped_by_operator", "{left:#}");
+    assert_eq!(world.run(&["retry", id]).await.code(), 0);
+    assert_eq!(world.run(&all).await.code(), 0);
+    let done = world.run(&["show", id, "--json"]).await.json();
+    assert_eq!(done["item"]["phase"], "done", "{done:#}");
+}
+
+#[tokio::test]
+async fn a_hung_session_is_told_as_stale_and_then_killed() {
+    let world = World::new().await;
+    world.agent(STUCK);
+    let log = format!("log.file={}", world.path("log").display());
+    let fast = ["--set", "timeouts.stall=2s", "--set", "timeouts.liveness=200ms"];
+    let args = ["--once", "--quiet", "--log-format", "json", "--set", &log];
+    let said = world.run(&[&args, &fast[..]].concat()).await;
+    assert_eq!(said.code(), 11, "{}", said.stderr);
+    assert_eq!(escaped(&world), 0, "survivors");
+    let lines = lines(&world.path("log"));
+    let of = |message: &str| lines.iter().position(|line| line["message"] == message).unwrap();
+    let (spawn, stale, kill, complete) = (of("spawn"), of("stale"), of("kill"), of("complete"));
+    assert!(spawn < stale && stale < kill && kill < complete, "{lines:#?}");
+    let session = &lines[spawn]["session_id"];
+    for place in [stale, kill, complete] {
+        assert_eq!(&lines[place]["session_id"], session, "{:#}", lines[place]);
+    }
+    let stale = &lines[stale];
+    assert_eq!(stale["threshold_ms"], 2000, "{stale:#}");
+    assert!(stale["running_for_ms"].as_u64() >= stale["since_progress_ms"].as_u64(), "{stale:#}");
+    assert_eq!(lines[complete]["outcome"], "stalled");
+}

@@ -1,0 +1,188 @@
+//! Reports after the fact and after each run, and the webhook.
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::StatusCode;
+use serde_json::Value;
+
+use super::world::World;
+
+#[tokio::test]
+async fn a_run_can_be_read_in_every_form() {
+    let world = World::new().await;
+    assert_eq!(world.run(&["report"]).await.code(), 0, "nothing has run, and that is told");
+    let twin = || {
+        world.simulator.add_item(&[
+            ("System.WorkItemType", "Bug".into()),
+            ("System.State", "Active".into()),
+            ("System.Title", "Two reports of one defect".into()),
+        ])
+    };
+    let twins = format!("- #{} Two reports of one defect; #{} Two reports", twin(), twin());
+    let once = world.run(&["--once", "--quiet", "--json"]).await;
+    assert_eq!(once.code(), 0, "{}", once.stderr);
+    let run = once.json()["run"].as_str().unwrap().to_owned();
+    let findings = once.json()["findings"].as_array().unwrap().len();
+    assert_eq!(findings, 2);
+
+    let markdown = world.run(&["report"]).await.stdout;
+    assert_eq!(markdown.matches("#### Suggested change").count(), findings, "{markdown}");
+    let json = world.run(&["report", "--json", "--run", &run[..13]]).await.json();
+    assert_eq!(json["runs"][0]["run"], run.as_str());
+    assert_eq!(json["findings"].as_array().unwrap().len(), findings);
+    assert!(markdown.contains("## The same matter") && markdown.contains(&twins), "{markdown}");
+    assert!(
+        markdown.contains("| triage | 1 | $") && markdown.contains("| deep | 2 | $"),
+        "{markdown}"
+    );
+    let spent: f64 = json["spending"].as_array().unwrap().iter().map(dollars).sum();
+    assert!((spent - json["totals"]["cost"].as_f64().unwrap()).abs() < 1e-9, "{json:#}");
+    let status = world.run(&["status", "--json"]).await.json();
+    assert_eq!(status["spending"], json["spending"], "the same money, by day and purpose");
+    let shown = world.run(&["status"]).await.stdout;
+    assert!(shown.contains(" triage $") && shown.contains(" in 2 sessions"), "{shown}");
+    let week = world.run(&["report", "--since", "7d", "--format", "json"]).await.json();
+    assert_eq!(week["spending"], json["spending"]);
+    assert_eq!(week["totals"], json["totals"]);
+    let before = world.run(&["report", "--since", "2199-01-01", "--format", "json"]).await.json();
+    assert_eq!(before["runs"], serde_json::json!([]));
+    let page = world.path("report.html");
+    let said = world.run(&["report", "--format", "html", "--out", page.to_str().unwrap()]).await;
+    assert_eq!((said.code(), said.stdout.as_str()), (0, ""), "{}", said.stderr);
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("Two reports of one defect; #"), "{html}");
+    assert!(html.contains("<h2>Spending</h2>") && html.contains("<td>triage</td>"), "{html}");
+    assert_eq!(html.matches("<article>").count(), findings);
+
+    assert_eq!(world.run(&["report", "--run", "nope"]).await.code(), 1);
+    assert_eq!(world.run(&["report", "--since", "yesterday"]).await.code(), 2);
+    assert_eq!(world.run(&["report", "--since", "7d", "--run", &run]).await.code(), 2);
+}
+
+fn dollars(row: &Value) -> f64 {
+    row["spent"].as_f64().unwrap()
+}
+
+/// A chat that fails twice before it listens.
+async fn chat() -> (String, Arc<Mutex<Vec<Value>>>) {
+    let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let log = Arc::clone(&heard);
+    let receive = move |axum::Json(message): axum::Json<Value>| {
+        let log = Arc::clone(&log);
+        async move {
+            let mut log = log.lock().unwrap();
+            log.push(message);
+            if log.len() < 3 { StatusCode::BAD_GATEWAY } else { StatusCode::OK }
+        }
+    };
+    let router = axum::Router::new().route("/hook/secret", axum::routing::post(receive));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/hook/secret", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (address, heard)
+}
+
+#[tokio::test]
+async fn each_run_leaves_a_report_and_tells_the_chat() {
+    let (address, heard) = chat().await;
+    let world = World::new().await.with("CHAT", &address);
+    let dir = format!("report.dir={}", world.path("reports").display());
+    let set = [
+        "--set",
+        &dir,
+        "--set",
+        "report.formats=[\"md\",\"html\",\"json\"]",
+        "--set",
+        "report.webhook_env=CHAT",
+        "--set",
+        "report.webhook_style=teams",
+    ];
+    let args = [&["--once", "--quiet"], &set[..]].concat();
+    let said = world.run(&args).await;
+    assert_eq!(said.code(), 0, "{}", said.stderr);
+    let messages = heard.lock().unwrap().clone();
+    assert_eq!(messages.len(), 3, "tried again until it listened: {}", said.stderr);
+    assert_eq!(messages[0], messages[2]);
+    let card = &messages[2]["attachments"][0]["content"];
+    assert_eq!(card["type"], "AdaptiveCard");
+    let written: Vec<String> = std::fs::read_dir(world.path("reports"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(written.len(), 3, "{written:?}");
+
+    // Nothing new: no second report, and nobody is told.
+    let said = world.run(&args).await;
+    assert_eq!(said.code(), 0, "{}", said.stderr);
+    assert_eq!(heard.lock().unwrap().len(), 4, "the rest of the analyses was news");
+    loop {
+        let before = heard.lock().unwrap().len();
+        let said = world.run(&[&args[..], &["--json"]].concat()).await;
+        if said.json()["outcome"] == "nothing_new" {
+            assert_eq!(heard.lock().unwrap().len(), before);
+            break;
+        }
+    }
+    assert!(!said.stderr.contains("secret"), "{}", said.stderr);
+}
+
+#[tokio::test]
+async fn a_chat_that_is_gone_fails_no_run() {
+    let world = World::new().await.with("CHAT", "http://127.0.0.1:9/hook/secret");
+    let said = world.run(&["--once", "--quiet", "--set", "report.webhook_env=CHAT"]).await;
+    assert_eq!(said.code(), 0, "{}", said.stderr);
+    assert!(said.stderr.contains("the webhook was not told"), "{}", said.stderr);
+    assert!(!said.stderr.contains("hook/secret"), "{}", said.stderr);
+}
+
+/// Every credential that heartbeat holds, in every text of a finding.
+const TELLTALE: &str = r#"
+"$AGENT" simulate agent "$@" | sed 's/This answer comes from/the-agent-s-key_* a-good-token/g; s/Follow it through/a-good-token/g'
+"#;
+
+#[tokio::test]
+async fn a_finding_that_holds_a_credential_shows_it_nowhere() {
+    let (address, heard) = chat().await;
+    let world =
+        World::new().await.with("CHAT", &address).with("ANTHROPIC_API_KEY", "the-agent-s-key_*");
+    world.agent(TELLTALE);
+    let dir = format!("report.dir={}", world.path("reports").display());
+    let all = "report.formats=[\"md\",\"html\",\"json\"]";
+    let args = ["--once", "--set", &dir, "--set", all, "--set", "report.webhook_env=CHAT"];
+    let said = world.run(&args).await;
+    assert_eq!(said.code(), 0, "{}", said.stderr);
+    let mut texts = vec![said.stdout, said.stderr, heard.lock().unwrap()[2].to_string()];
+    for file in std::fs::read_dir(world.path("reports")).unwrap() {
+        texts.push(std::fs::read_to_string(file.unwrap().path()).unwrap());
+    }
+    for format in ["md", "html", "json"] {
+        texts.push(world.run(&["report", "--format", format]).await.stdout);
+    }
+    texts.push(world.run(&["status", "--json"]).await.stdout);
+    let report = world.run(&["report", "--json"]).await.json();
+    let finding = &report["findings"][0];
+    texts.push(world.run(&["show", finding["key"].as_str().unwrap(), "--json"]).await.stdout);
+    let summary = finding["finding"]["summary"].as_str().unwrap();
+    assert!(summary.contains("‹credential removed›"), "{summary}");
+    for text in texts {
+        // The second without what a form may escape.
+        for secret in ["a-good-token", "the-agent-s-key"] {
+            assert!(!text.contains(secret), "{secret} is shown in {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_title_that_holds_a_credential_is_not_reported() {
+    // A stranger's title, known from before somebody made a key of it.
+    let world = World::new().await;
+    let said = world.run(&["--once", "--quiet", "--json"]).await;
+    let finding = said.json()["findings"][0].clone();
+    let title = finding["title"].as_str().unwrap().to_owned();
+    let world = world.with("ANTHROPIC_API_KEY", &title);
+    for format in ["md", "html", "json"] {
+        let text = world.run(&["report", "--format", format]).await.stdout;
+        assert!(text.contains("‹credential removed›"), "{text}");
+        assert!(!text.contains(&title), "{text}");
+    }
+}

@@ -1,0 +1,34 @@
+//! What the fuzzers check, on what they start from: every recorded transcript and every recorded
+//! text, and each of them cut, doubled and blown up. `fuzz/run` goes on from here.
+
+use std::path::Path;
+
+use support::properties;
+
+fn seeds(folder: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(folder);
+    let files = std::fs::read_dir(folder).unwrap().flatten();
+    let seeds: Vec<Vec<u8>> = files.filter_map(|file| std::fs::read(file.path()).ok()).collect();
+    assert!(seeds.len() > 50, "{} seeds", seeds.len());
+    seeds
+}
+
+/// A seed, and its halves in the wrong order with one of them many times.
+fn variants(seed: &[u8]) -> [Vec<u8>; 2] {
+    let (first, second) = seed.split_at(seed.len() / 2);
+    [seed.to_vec(), [second, b"\xff\x03", first].concat()]
+}
+
+#[test]
+fn streams_mean_the_same_in_any_split() {
+    for input in seeds("transcripts").iter().flat_map(|seed| variants(seed)) {
+        properties::stream::any_bytes_in_any_split(&input);
+    }
+}
+
+#[test]
+fn texts_stay_bounded() {
+    for input in seeds("html").iter().flat_map(|seed| variants(seed)) {
+        properties::clean::any_text_stays_bounded(&input);
+    }
+}

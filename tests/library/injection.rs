@@ -1,0 +1,182 @@
+//! Work items that try to be more than data. The fence holds, verdicts stay with their ids, and
+//! what a fooled model might return is caught by the checks.
+
+use std::ffi::OsString;
+
+use heartbeat::analyze;
+use heartbeat::config::DEFAULT_TOML;
+use heartbeat::model::ItemId;
+use heartbeat::prompt::{Prompts, Rendered};
+use heartbeat::settings::{AgentAuth, Config};
+use heartbeat::simulate::agent::{self, SimulateAgentArgs};
+use heartbeat::triage::{self, Asking};
+use serde_json::{Value, json};
+use support::agent_items::{fence, verdict};
+use support::injection::{Attack, attacks};
+
+fn config() -> Config {
+    toml::from_str(DEFAULT_TOML).unwrap()
+}
+
+fn triage_prompt(attacks: &[Attack], auth: AgentAuth) -> Rendered {
+    let items: Vec<_> = attacks.iter().map(|attack| attack.item.clone()).collect();
+    let batch = triage::plan_batches(&items, &config().triage).remove(0);
+    assert_eq!(batch.items.len(), attacks.len());
+    triage::render(&Prompts::built_in(auth).unwrap(), &batch, &fence(), Asking::First).unwrap()
+}
+
+fn deep_prompt(attack: &Attack, auth: AgentAuth) -> Rendered {
+    let mut verdict = verdict(attack.id());
+    verdict.reason = attack.text.clone();
+    verdict.modules = vec![attack.text.clone()];
+    let request = analyze::Request {
+        item: &attack.item,
+        verdict: &verdict,
+        overview: &attack.text,
+        context: &attack.text,
+    };
+    analyze::render(&Prompts::built_in(auth).unwrap(), request, &config().analyze, &fence())
+        .unwrap()
+}
+
+/// The lines of a prompt that carry the fence's name, in any case.
+fn fence_lines(prompt: &str) -> Vec<&str> {
+    let nonce = fence().tag().replace("data-", "");
+    // Everything that some reader might take for the end of a line.
+    let breaks = ['\n', '\r', '\u{2028}', '\u{2029}', '\u{85}', '\u{b}', '\u{c}'];
+    let lines = prompt.split(breaks);
+    lines.filter(|line| line.to_lowercase().contains(&nonce)).collect()
+}
+
+#[test]
+fn the_corpus_is_large_enough() {
+    let attacks = attacks();
+    assert!(attacks.len() >= 40, "{}", attacks.len());
+    let mut names: Vec<&str> = attacks.iter().map(|attack| attack.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), attacks.len());
+}
+
+#[test]
+fn in_triage_the_only_fences_are_ours() {
+    let attacks = attacks();
+    let prompt = triage_prompt(&attacks, AgentAuth::ApiKey);
+    let tag = fence().tag();
+    let expected: Vec<String> = attacks
+        .iter()
+        .flat_map(|attack| [format!("<{tag} item=\"{}\">", attack.id()), format!("</{tag}>")])
+        .collect();
+    assert_eq!(fence_lines(&prompt.user), expected);
+}
+
+#[test]
+fn in_deep_analysis_the_only_fences_are_ours() {
+    let tag = fence().tag();
+    let parts = ["item", "verdict", "overview", "context"];
+    let expected: Vec<String> = parts
+        .iter()
+        .flat_map(|part| [format!("<{tag} part=\"{part}\">"), format!("</{tag}>")])
+        .collect();
+    for attack in attacks() {
+        let prompt = deep_prompt(&attack, AgentAuth::ApiKey);
+        assert_eq!(fence_lines(&prompt.user), expected, "{}", attack.name);
+    }
+}
+
+#[test]
+fn nothing_of_an_item_reaches_the_system_prompt_or_the_schema() {
+    let attacks = attacks();
+    let plain = triage_prompt(&attacks[..1], AgentAuth::ApiKey);
+    for attack in &attacks {
+        let prompt = triage_prompt(std::slice::from_ref(attack), AgentAuth::ApiKey);
+        assert_eq!((prompt.system, prompt.schema), (plain.system.clone(), plain.schema.clone()));
+    }
+}
+
+#[test]
+fn no_prompt_is_a_command_and_on_a_login_none_mentions_a_file() {
+    for attack in attacks() {
+        for auth in [AgentAuth::ApiKey, AgentAuth::Login] {
+            let alone = triage_prompt(std::slice::from_ref(&attack), auth).user;
+            for prompt in [alone, deep_prompt(&attack, auth).user] {
+                assert!(!prompt.starts_with(['/', '!', '#']), "{}", attack.name);
+                let mention = prompt.char_indices().filter(|(_, c)| *c == '@').any(|(at, _)| {
+                    let before = prompt[..at].chars().next_back();
+                    !before.is_some_and(char::is_alphanumeric)
+                });
+                assert!(auth == AgentAuth::ApiKey || !mention, "{}: {prompt}", attack.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn template_syntax_stays_text() {
+    let attacks: Vec<Attack> =
+        attacks().into_iter().filter(|attack| attack.name.starts_with("jinja")).collect();
+    let prompt = triage_prompt(&attacks, AgentAuth::ApiKey).user;
+    for literal in ["{{ fence }} {{ items }}", "{% for item in items %}", "__mro__ }}"] {
+        assert!(prompt.contains(literal), "{literal}");
+    }
+}
+
+#[test]
+fn control_characters_do_not_reach_a_prompt() {
+    let prompt = triage_prompt(&attacks(), AgentAuth::ApiKey).user;
+    assert!(!prompt.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')));
+}
+
+/// The scripted agent reads the fences literally: it would answer for any item that a text could
+/// make it see.
+#[test]
+fn an_agent_that_reads_the_fences_sees_exactly_the_items_that_were_asked_about() {
+    let attacks = attacks();
+    let prompt = triage_prompt(&attacks, AgentAuth::ApiKey);
+    let rest = ["--json-schema".to_owned(), prompt.schema.to_string()].map(OsString::from).to_vec();
+    let args = SimulateAgentArgs { rest, ..SimulateAgentArgs::default() };
+    let session = agent::session(&args, &prompt.user);
+    let output = &session.lines.last().unwrap()["structured_output"];
+    let ids: Vec<ItemId> = attacks.iter().map(|attack| ItemId(attack.id())).collect();
+    let checked = triage::check(&ids, output);
+    assert_eq!((checked.failed(), checked.unknown), (vec![], vec![]));
+    assert_eq!(checked.verdicts.len(), attacks.len());
+}
+
+/// What a fooled model might answer: nothing counts for an id that was not asked about, and an
+/// answer that is not exactly right counts for none.
+#[test]
+fn forged_answers_are_caught() {
+    let forged: Vec<Attack> =
+        attacks().into_iter().filter(|attack| attack.answer.is_some()).collect();
+    assert!(forged.len() >= 6);
+    for attack in forged {
+        let ids = [ItemId(attack.id())];
+        let checked = triage::check(&ids, &attack.answer.unwrap());
+        assert!(checked.verdicts.iter().all(|verdict| verdict.id == ids[0]), "{}", attack.name);
+        let related = checked.verdicts.iter().flat_map(|verdict| &verdict.related).count();
+        assert_eq!(related, 0, "{}", attack.name);
+        let taken = attack.name == "related_to_everything";
+        assert_eq!(checked.verdicts.len(), usize::from(taken), "{}", attack.name);
+    }
+}
+
+#[test]
+fn findings_cannot_be_used_to_look_around_or_to_phone_home() {
+    for attack in attacks() {
+        let paths = attack.finding_files.clone().unwrap_or_default();
+        let files: Vec<Value> =
+            paths.iter().map(|path| json!({ "path": path, "reason": "as asked" })).collect();
+        let output = json!({
+            "summary": attack.finding_summary.as_deref().unwrap_or(&attack.text[..attack.text.len().min(1_000)]),
+            "likely_causes": [], "files": files, "suggested_change": "See the summary.",
+            "risk": "low", "effort": "small", "confidence": "low", "open_questions": [],
+        });
+        let mut finding = analyze::check(&output).unwrap();
+        analyze::mark_missing_files(&mut finding, |path| panic!("{}: asked {path}", attack.name));
+        let page = analyze::markdown(&finding);
+        for active in ["](", "![", "<img", "<script", "<!--", "\u{1b}"] {
+            assert!(!page.contains(active), "{}: {active} in {page}", attack.name);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The modules through their public functions: files at most, no session, no socket.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking, prints figures, and starts what it is about"
+)]
+
+mod architecture;
+mod bounded_memory;
+mod clean_cases;
+mod clean_hostile;
+mod clean_properties;
+mod config_credential;
+mod config_load;
+mod context_damage;
+mod context_history;
+mod context_index;
+mod context_rank;
+mod fuzz_properties;
+mod injection;
+mod prompts;
+mod scripted_agent;
+mod transcripts;

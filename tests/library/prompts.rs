@@ -1,0 +1,251 @@
+//! The prompts as an agent gets them, and the check of its answers.
+
+use heartbeat::analyze;
+use heartbeat::config::DEFAULT_TOML;
+use heartbeat::model::{CleanItem, ItemId};
+use heartbeat::prompt::{Prompts, Rendered};
+use heartbeat::settings::{AgentAuth, Config};
+use heartbeat::triage::{self, Asking, Destination};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use support::agent_items::{fence, item, verdict};
+
+fn config() -> Config {
+    toml::from_str(DEFAULT_TOML).unwrap()
+}
+
+fn prompts() -> Prompts {
+    Prompts::built_in(AgentAuth::ApiKey).unwrap()
+}
+
+fn triage_of(items: &[CleanItem]) -> Rendered {
+    let batches = triage::plan_batches(items, &config().triage);
+    assert_eq!(batches.len(), 1);
+    triage::render(&prompts(), &batches[0], &fence(), Asking::First).unwrap()
+}
+
+fn page(rendered: &Rendered) -> String {
+    format!("{}\n=== user\n\n{}", rendered.system, rendered.user)
+}
+
+#[test]
+fn triage_reads_like_this() {
+    let mut second = item(43, "Add a dark mode", "It would be nice.");
+    second.item.item_type = "User Story".to_owned();
+    second.item.priority = None;
+    second.item.severity = None;
+    second.item.tags.clear();
+    second.alarms.hidden_chars = 12;
+    let first =
+        item(42, "Total is wrong", "The total of an invoice differs by a cent.\n- open it\n- look");
+    insta::assert_snapshot!("triage", page(&triage_of(&[first, second])));
+}
+
+#[test]
+fn asking_again_says_so_and_names_only_the_failed_ids() {
+    let items: Vec<CleanItem> = (1..=3).map(|id| item(id, "Title", "Text")).collect();
+    let batch = triage::plan_batches(&items, &config().triage).remove(0);
+    let again = batch.only(&[ItemId(2)]);
+    let rendered = triage::render(&prompts(), &again, &fence(), Asking::Again).unwrap();
+    assert!(rendered.user.starts_with("1 work item:\nAn earlier answer"), "{}", rendered.user);
+    assert_eq!(rendered.user.matches(" item=").count(), 1);
+    assert!(rendered.user.contains(" item=\"2\">"));
+    assert_eq!(rendered.schema["properties"]["verdicts"]["maxItems"], 1);
+}
+
+#[test]
+fn deep_analysis_reads_like_this() {
+    let item = item(42, "Total is wrong", "The total of an invoice differs by a cent.");
+    let request = analyze::Request {
+        item: &item,
+        verdict: &verdict(42),
+        overview: "Rust, 3 crates: billing, web, store.",
+        context: "billing/src/total.rs\n  fn total(lines: &[Line]) -> Money",
+    };
+    let rendered = analyze::render(&prompts(), request, &config().analyze, &fence()).unwrap();
+    insta::assert_snapshot!("deep", page(&rendered));
+}
+
+#[test]
+fn parts_that_are_empty_are_left_out() {
+    let item = item(42, "Total is wrong", "Text");
+    let request =
+        analyze::Request { item: &item, verdict: &verdict(42), overview: "", context: " \n" };
+    let rendered = analyze::render(&prompts(), request, &config().analyze, &fence()).unwrap();
+    assert!(!rendered.user.contains("overview") && !rendered.user.contains("context"));
+}
+
+#[test]
+fn the_fixed_part_of_triage_is_small() {
+    let empty = triage::Batch::default();
+    let frame = triage::render(&prompts(), &empty, &fence(), Asking::First).unwrap();
+    let fixed = frame.system.len() + frame.user.len() + frame.schema.to_string().len();
+    // The agent's own protocol comes on top; see tests/peers/cli.rs.
+    assert!(fixed <= 1_280, "{fixed} bytes of ours beside the items");
+    assert!(frame.tokens() <= empty.tokens(), "the batches count with what is really sent");
+    let rendered = triage_of(&[item(1, "T", "x")]);
+    let per_item =
+        triage_of(&[item(1, "T", "x"), item(2, "T", "x")]).user.len() - rendered.user.len();
+    assert!(per_item < 190, "{per_item} bytes around an item of two letters");
+}
+
+#[test]
+fn a_usual_batch_is_one_session_and_a_huge_one_as_few_as_fit() {
+    let config = config().triage;
+    let small: Vec<CleanItem> = (0..16).map(|id| item(id, "Title", &"word ".repeat(100))).collect();
+    assert_eq!(triage::plan_batches(&small, &config).len(), 1);
+    let huge: Vec<CleanItem> =
+        (0..150).map(|id| item(id, "Title", &"word ".repeat(1_000))).collect();
+    let batches = triage::plan_batches(&huge, &config);
+    let total: u64 = batches.iter().map(triage::Batch::tokens).sum();
+    let fewest = total.div_ceil(u64::from(config.max_prompt_tokens));
+    assert_eq!(batches.len() as u64, fewest);
+    assert_eq!(batches.iter().map(|batch| batch.items.len()).sum::<usize>(), 150);
+    assert!(batches.iter().all(|batch| batch.tokens() <= u64::from(config.max_prompt_tokens)));
+}
+
+fn entry(id: i64, reason: &str) -> Value {
+    json!({
+        "id": id, "complexity": "simple", "needs_deep_analysis": false, "modules": ["Billing"],
+        "reason": reason, "related": [],
+    })
+}
+
+fn good(id: i64) -> Value {
+    entry(id, "A wish without a defect behind it.")
+}
+
+fn ids(numbers: &[i64]) -> Vec<ItemId> {
+    numbers.iter().copied().map(ItemId).collect()
+}
+
+#[test]
+fn a_full_answer_leaves_nothing_to_ask() {
+    let checked = triage::check(&ids(&[1, 2]), &json!({ "verdicts": [good(2), good(1)] }));
+    assert_eq!(checked.verdicts.iter().map(|verdict| verdict.id.0).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(checked.failed(), []);
+}
+
+#[test]
+fn each_flaw_has_its_list_and_only_flawed_ids_are_asked_again() {
+    let mut malformed = good(5);
+    malformed["complexity"] = json!("gigantic");
+    let output = json!({ "verdicts": [
+        good(1), good(2), good(2), entry(3, "..."), malformed, good(99), {"no": "id"}, 7,
+    ] });
+    let checked = triage::check(&ids(&[1, 2, 3, 4, 5]), &output);
+    assert_eq!(checked.verdicts.len(), 1);
+    assert_eq!(checked.doubled, ids(&[2]));
+    assert_eq!(checked.placeholder, ids(&[3]));
+    assert_eq!(checked.missing, ids(&[4]));
+    assert_eq!(checked.malformed, ids(&[5]));
+    assert_eq!(checked.unknown, ids(&[99]));
+    assert_eq!(checked.failed(), ids(&[2, 3, 4, 5]));
+}
+
+#[test]
+fn what_is_too_long_is_cut_and_related_items_may_be_left_out() {
+    let mut long = entry(1, &"word ".repeat(200));
+    long["modules"] = json!(vec!["m".repeat(200); 30]);
+    let checked = triage::check(&ids(&[1]), &json!({ "verdicts": [long] }));
+    let verdict = &checked.verdicts[0];
+    assert_eq!(verdict.reason.chars().count(), 400);
+    assert_eq!((verdict.modules.len(), verdict.modules[0].chars().count()), (8, 81));
+    let mut without = good(1);
+    without.as_object_mut().unwrap().remove("related");
+    let checked = triage::check(&ids(&[1]), &json!({ "verdicts": [without] }));
+    assert_eq!((checked.verdicts.len(), checked.failed()), (1, vec![]));
+}
+
+#[test]
+fn placeholders_are_seen_through() {
+    for reason in ["because", "<reason>", "N/A", "\"string\"", "TODO", "[one sentence]", "\u{2026}"]
+    {
+        let checked = triage::check(&ids(&[1]), &json!({ "verdicts": [entry(1, reason)] }));
+        assert_eq!(checked.placeholder, ids(&[1]), "{reason}");
+    }
+    for reason in ["Unknown cause of a crash in billing.", "The reason is a race."] {
+        let checked = triage::check(&ids(&[1]), &json!({ "verdicts": [entry(1, reason)] }));
+        assert_eq!(checked.failed(), [], "{reason}");
+    }
+}
+
+#[test]
+fn an_item_is_related_only_to_items_that_were_asked_about() {
+    let mut first = good(1);
+    first["related"] = json!([1, 2, 2, 77]);
+    let checked = triage::check(&ids(&[1, 2]), &json!({ "verdicts": [first, good(2)] }));
+    assert_eq!(checked.verdicts[0].related, ids(&[2]));
+    assert_eq!(triage::related_groups(&checked.verdicts), [ids(&[1, 2])]);
+}
+
+#[test]
+fn items_related_through_others_are_one_group() {
+    let entries: Vec<Value> = [(1, vec![2]), (2, vec![]), (3, vec![2]), (4, vec![5]), (5, vec![])]
+        .into_iter()
+        .map(|(id, related)| {
+            let mut entry = good(id);
+            entry["related"] = json!(related);
+            entry
+        })
+        .collect();
+    let output = json!({ "verdicts": entries });
+    let checked = triage::check(&ids(&[1, 2, 3, 4, 5]), &output);
+    let mut groups = triage::related_groups(&checked.verdicts);
+    groups.sort();
+    assert_eq!(groups, [ids(&[1, 2, 3]), ids(&[4, 5])]);
+}
+
+#[test]
+fn the_stated_default_depends_on_priority_and_severity() {
+    for (priority, severity, destination) in [
+        (Some(1), None, Destination::Deep),
+        (Some(2), Some("4 - Low"), Destination::Deep),
+        (Some(3), Some("2 - High"), Destination::Deep),
+        (Some(4), Some("Critical"), Destination::Deep),
+        (Some(3), Some("3 - Medium"), Destination::Person),
+        (None, None, Destination::Person),
+    ] {
+        let mut item = item(1, "Title", "Text");
+        item.item.priority = priority;
+        item.item.severity = severity.map(str::to_owned);
+        let fallback = triage::fallback(&item);
+        assert_eq!(fallback.destination, destination, "{priority:?} {severity:?}");
+        assert_eq!(fallback.verdict.needs_deep_analysis, destination == Destination::Deep);
+    }
+}
+
+proptest! {
+    /// Whatever comes back, every id that was asked about is in exactly one list.
+    #[test]
+    fn every_id_has_exactly_one_fate(
+        asked in proptest::collection::btree_set(0_i64..12, 1..8),
+        answered in proptest::collection::vec((0_i64..14, 0_u8..4), 0..16),
+    ) {
+        let entries: Vec<Value> = answered.iter().map(|(id, kind)| match kind {
+            0 => entry(*id, "n/a"),
+            1 => json!({ "id": id, "reason": 7 }),
+            _ => good(*id),
+        }).collect();
+        let asked: Vec<ItemId> = asked.into_iter().map(ItemId).collect();
+        let checked = triage::check(&asked, &json!({ "verdicts": entries }));
+        let mut seen: Vec<ItemId> = checked.verdicts.iter().map(|verdict| verdict.id).collect();
+        seen.extend(checked.failed());
+        seen.sort_unstable();
+        prop_assert_eq!(&seen, &asked);
+        prop_assert!(checked.unknown.iter().all(|id| !asked.contains(id)));
+    }
+
+    #[test]
+    fn no_item_is_lost_between_batches(lengths in proptest::collection::vec(0_usize..5_000, 0..60), limit in 1_300_u32..9_000) {
+        let mut config = config().triage;
+        config.max_prompt_tokens = limit;
+        let items: Vec<CleanItem> = lengths.iter().zip(0..)
+            .map(|(length, id)| item(id, "Title", &"x".repeat(*length))).collect();
+        let batches = triage::plan_batches(&items, &config);
+        let mut found: Vec<i64> = batches.iter().flat_map(triage::Batch::ids).map(|id| id.0).collect();
+        found.sort_unstable();
+        prop_assert_eq!(found, items.iter().map(|item| item.item.id.0).collect::<Vec<_>>());
+        prop_assert!(batches.iter().all(|batch| batch.items.len() == 1 || batch.tokens() <= u64::from(limit)));
+    }
+}

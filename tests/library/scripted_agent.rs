@@ -1,0 +1,158 @@
+//! The scripted agent, judged by the same decoder and checks as the real one.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use heartbeat::analyze;
+use heartbeat::config::DEFAULT_TOML;
+use heartbeat::model::{FailureKind, Outcome, SessionId, Stage, Usd};
+use heartbeat::prompt::{Prompts, Rendered};
+use heartbeat::session::agent::claude::Claude;
+use heartbeat::session::agent::{
+    Agent, AgentEvent, AgentResult, Exit, StreamNotes, Task, Transcript,
+};
+use heartbeat::settings::{AgentAuth, Config};
+use heartbeat::simulate::agent::{self, SimulateAgentArgs};
+use heartbeat::triage::{self, Asking};
+use support::agent_items::{fence, item, verdict};
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    agent: SimulateAgentArgs,
+}
+
+fn config() -> Config {
+    toml::from_str(DEFAULT_TOML).unwrap()
+}
+
+struct Played {
+    outcome: Outcome,
+    result: AgentResult,
+    events: Vec<AgentEvent>,
+    reads: u32,
+    notes: StreamNotes,
+}
+
+/// Plays a session as heartbeat starts it: own arguments, then those of the real adapter.
+fn play(own: &[&str], stage: Stage, rendered: &Rendered) -> Played {
+    let claude = Claude::new(&config(), |_| None);
+    let task = Task {
+        session: SessionId("0199a000-0000-7000-8000-00000000000a".parse().unwrap()),
+        stage,
+        system_prompt: rendered.system.clone(),
+        schema: rendered.schema.clone(),
+        scratch: "/scratch".into(),
+    };
+    let own = std::iter::once("agent").chain(own.iter().copied()).map(OsString::from);
+    let line = CommandLine::try_parse_from(own.chain(claude.args(&task))).unwrap();
+    let session = agent::session(&line.agent, &rendered.user);
+    let mut decoder = claude.decoder();
+    let events: Vec<AgentEvent> =
+        session.lines.iter().flat_map(|line| decoder.line(line.to_string().as_bytes())).collect();
+    let result = events.iter().find_map(|event| match event {
+        AgentEvent::Result(result) => Some((**result).clone()),
+        _ => None,
+    });
+    let transcript = Transcript {
+        exit: Exit::Code(i32::from(!session.succeeded)),
+        result: result.clone(),
+        json_lines: events.len() as u64,
+        last_error: decoder.last_error(),
+        stderr_tail: String::new(),
+    };
+    Played {
+        outcome: claude.classify(&transcript),
+        result: result.unwrap(),
+        reads: decoder.reads(),
+        notes: decoder.notes(),
+        events,
+    }
+}
+
+fn triage_prompt() -> Rendered {
+    let mut wish = item(11, "Add a dark mode", "It would be nice to have.");
+    wish.item.item_type = "User Story".to_owned();
+    wish.item.priority = Some(4);
+    let items = [
+        item(10, "Total is wrong", "A race between two workers leads to a deadlock."),
+        wish,
+        item(12, "total is wrong", "Same again."),
+    ];
+    let batch = triage::plan_batches(&items, &config().triage).remove(0);
+    let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
+    triage::render(&prompts, &batch, &fence(), Asking::First).unwrap()
+}
+
+fn deep_prompt() -> Rendered {
+    let item = item(42, "Decoder panics", "A race in the decoder.");
+    let request = analyze::Request {
+        item: &item,
+        verdict: &verdict(42),
+        overview: "",
+        context: "src/session/agent/mod.rs (score 9)\nsrc/gone.rs\n  fn nothing()\n/etc/passwd ../x.rs",
+    };
+    let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
+    analyze::render(&prompts, request, &config().analyze, &fence()).unwrap()
+}
+
+#[test]
+fn triage_answers_for_every_id_and_by_its_rules() {
+    let played = play(&[], Stage::Triage, &triage_prompt());
+    assert_eq!(played.outcome, Outcome::Completed);
+    let ids: Vec<_> = [10, 11, 12].map(heartbeat::model::ItemId).to_vec();
+    let checked = triage::check(&ids, &played.result.structured_output.unwrap());
+    assert_eq!(checked.failed(), []);
+    let deep: Vec<bool> =
+        checked.verdicts.iter().map(|verdict| verdict.needs_deep_analysis).collect();
+    assert_eq!(deep, [true, false, true]);
+    assert_eq!(checked.verdicts[0].related, [ids[2]]);
+    assert!(played.result.usage.cost > Usd::ZERO && played.result.usage.input_tokens > 300);
+    assert!(
+        matches!(&played.events[1], AgentEvent::Initialised { model, .. } if model == "claude-haiku-5-5")
+    );
+}
+
+#[test]
+fn deep_analysis_names_files_of_its_context_and_reads_those_that_exist() {
+    let played = play(&["--pace", "0"], Stage::Deep, &deep_prompt());
+    assert_eq!(played.outcome, Outcome::Completed);
+    let mut finding = analyze::check(&played.result.structured_output.unwrap()).unwrap();
+    analyze::mark_missing_files(&mut finding, |path| std::path::Path::new(path).exists());
+    let files: Vec<_> =
+        finding.files.iter().map(|file| (file.path.as_str(), file.exists)).collect();
+    assert_eq!(files, [("src/session/agent/mod.rs", Some(true)), ("src/gone.rs", Some(false))]);
+    assert_eq!(played.reads, 2);
+    assert!(played.events.contains(&AgentEvent::Requesting));
+    assert_eq!(played.notes.tokens_seen.input_tokens, played.result.usage.input_tokens);
+    assert_eq!(played.notes.tokens_seen.output_tokens, played.result.usage.output_tokens);
+}
+
+#[test]
+fn failures_are_as_scripted() {
+    let failing = play(&["--fail-item", "42"], Stage::Deep, &deep_prompt());
+    assert_eq!(failing.outcome, Outcome::AgentError { why: FailureKind::ApiError });
+    let never = play(&["--fail-rate", "0"], Stage::Deep, &deep_prompt());
+    assert_eq!(never.outcome, Outcome::Completed);
+    let always = play(&["--fail-rate", "1"], Stage::Deep, &deep_prompt());
+    assert_eq!(always.outcome, Outcome::AgentError { why: FailureKind::ApiError });
+    let silent = play(&["--fail-item", "11"], Stage::Triage, &triage_prompt());
+    assert_eq!(silent.outcome, Outcome::Completed);
+    let ids = [10, 11, 12].map(heartbeat::model::ItemId);
+    let checked = triage::check(&ids, &silent.result.structured_output.unwrap());
+    assert_eq!(checked.missing, [ids[1]]);
+}
+
+#[test]
+fn a_provider_limit_states_its_reset() {
+    let played = play(&["--provider-limit", "3600"], Stage::Triage, &triage_prompt());
+    assert_eq!(played.outcome, Outcome::ProviderLimit { why: FailureKind::UsageLimit });
+    assert!(played.notes.suspended_until.is_some());
+}
+
+#[test]
+fn the_same_prompt_has_the_same_answer() {
+    let prompt = triage_prompt();
+    let first = play(&[], Stage::Triage, &prompt);
+    assert_eq!(first.result, play(&[], Stage::Triage, &prompt).result);
+}

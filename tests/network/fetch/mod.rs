@@ -1,0 +1,14 @@
+//! The Azure DevOps client against the simulator, over real sockets.
+
+mod breaker;
+mod canned;
+mod completeness;
+mod faults;
+mod odd_answers;
+mod options;
+mod proxy;
+mod reading;
+mod recordings;
+mod setup;
+mod tls;
+mod writing;

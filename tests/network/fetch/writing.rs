@@ -1,0 +1,124 @@
+//! Leaving a finding on its item.
+
+use heartbeat::fetch::FailureClass as Class;
+use heartbeat::fetch::ado::WriteBack;
+use heartbeat::model::{Format, ItemId};
+use heartbeat::simulate::ado::{ActiveFault, FIRST_ID, Fault, SimulatorOptions};
+use serde_json::json;
+
+use super::setup::Setup;
+
+const ID: i64 = FIRST_ID + 1;
+
+fn write(rev: i64) -> WriteBack<'static> {
+    WriteBack {
+        id: ItemId(ID),
+        rev,
+        comment: "<p>Likely cause: the route takes the first event for granted.</p>",
+        format: Format::Html,
+        tag: "heartbeat",
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn comment_and_tag_make_one_revision_which_is_told() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let before = setup.simulator.comments(ID).len();
+    let written = setup.source().write_back(&write(1)).await.unwrap();
+    assert_eq!((written.rev, written.repeated), (2, false));
+    assert_eq!(setup.simulator.revision(ID), Some(2));
+    let tags = setup.simulator.field(ID, "System.Tags");
+    assert_eq!(tags, json!("customer-reported; regression; tracking; heartbeat"));
+    let comments = setup.simulator.comments(ID);
+    assert_eq!(comments.len(), before + 1);
+    assert!(comments.last().unwrap().contains("Likely cause"));
+    assert_eq!(setup.simulator.requests(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_validates_and_changes_nothing() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let comments = setup.simulator.comments(ID);
+    setup.source().validate_write_back(&write(1)).await.unwrap();
+    assert_eq!(setup.simulator.revision(ID), Some(1));
+    assert_eq!(setup.simulator.comments(ID), comments);
+    let error = setup.source().validate_write_back(&write(7)).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_answer_was_lost_is_recognised_and_not_repeated() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let comments = setup.simulator.comments(ID).len();
+    // The write arrives, its answer breaks off, the second try meets the new revision.
+    let lost = ActiveFault { on: Some("patch".into()), times: Some(1), ..Fault::Truncated.into() };
+    setup.simulator.set_faults([lost]);
+    let written = setup.source().write_back(&write(1)).await.unwrap();
+    assert_eq!((written.rev, written.repeated), (2, true));
+    assert_eq!(setup.simulator.comments(ID).len(), comments + 1);
+    assert_eq!(setup.simulator.requests_of("patch"), 2);
+    // Somebody edits; the same finding again, as after a crash before it was stored: our
+    // revision is still the second, so that the edit is seen as somebody else's.
+    setup.simulator.edit_item(ID, &[("System.Title", json!("edited"))]).unwrap();
+    let again = setup.source().write_back(&write(1)).await.unwrap();
+    assert_eq!((again.rev, again.repeated), (2, true));
+    assert_eq!(setup.simulator.comments(ID).len(), comments + 1);
+    assert_eq!(setup.simulator.revision(ID), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_that_moved_on_is_a_conflict_and_stays_as_it_is() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    setup.simulator.edit_item(ID, &[("System.Title", json!("edited"))]).unwrap();
+    let comments = setup.simulator.comments(ID);
+    let error = setup.source().write_back(&write(1)).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict);
+    assert_eq!(setup.simulator.comments(ID), comments);
+    assert_eq!(setup.simulator.revision(ID), Some(2));
+    let gone = WriteBack { id: ItemId(1), ..write(1) };
+    assert_eq!(setup.source().write_back(&gone).await.unwrap_err().class, Class::Gone);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_markdown_comment_is_sent_as_one() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let write =
+        WriteBack { comment: "**Likely cause**", format: Format::Markdown, tag: "", ..write(1) };
+    setup.source().write_back(&write).await.unwrap();
+    assert!(setup.simulator.comments(ID).last().unwrap().starts_with("**Likely cause**\n\n"));
+    let tags = setup.simulator.field(ID, "System.Tags");
+    assert_eq!(tags, json!("customer-reported; regression; tracking"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_credential_is_never_written() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let write = WriteBack { comment: "<p>found not-a-secret in the log</p>", ..write(1) };
+    let error = setup.source().write_back(&write).await.unwrap_err();
+    assert!(error.message.contains("holds the tracker's credential"), "{error}");
+    assert!(!error.message.contains("not-a-secret"));
+    assert_eq!(setup.simulator.requests(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writing_gives_way_when_limits_are_low_or_the_breaker_is_open() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let now = setup.clock.now();
+    let later = now + jiff::SignedDuration::from_mins(3);
+    let notebook = setup.source().notebook();
+    let low = |remembered: &mut heartbeat::fetch::Remembered| {
+        let limit = remembered.rate_limit.get_or_insert_default();
+        (limit.limit, limit.remaining, limit.reset) = (Some(200), Some(19), Some(later));
+    };
+    notebook.update(low).await.unwrap();
+    let error = setup.source().write_back(&write(1)).await.unwrap_err();
+    assert_eq!((error.class, error.not_before), (Class::Throttled, Some(later)));
+    let open = |remembered: &mut heartbeat::fetch::Remembered| {
+        let signal = heartbeat::fetch::breaker::Signal::Failed(Class::Auth);
+        remembered.breaker.record(signal, now);
+    };
+    notebook.update(open).await.unwrap();
+    let error = setup.source().write_back(&write(1)).await.unwrap_err();
+    assert_eq!(error.class, Class::BreakerOpen);
+    assert_eq!(setup.simulator.requests(), 0);
+}

@@ -1,0 +1,15 @@
+//! Real sockets: the tracker's client, the simulator, and the HTTP interface.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, prints figures, and starts what it is about"
+)]
+
+mod fetch;
+mod metrics;
+mod server;
+mod simulator;

@@ -1,0 +1,267 @@
+//! The HTTP interface from outside: answers, refusals, and clients that mean no good.
+
+use heartbeat::event::{Event, Sink};
+use heartbeat::web::{ServerError, bind};
+use secrecy::SecretString;
+use support::web::serve;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const PATHS: [(&str, &str); 15] = [
+    ("/", "text/html; charset=utf-8"),
+    ("/app.css", "text/css; charset=utf-8"),
+    ("/app.js", "text/javascript; charset=utf-8"),
+    ("/dom.js", "text/javascript; charset=utf-8"),
+    ("/views.js", "text/javascript; charset=utf-8"),
+    ("/finding.js", "text/javascript; charset=utf-8"),
+    ("/icon.svg", "image/svg+xml"),
+    ("/health", "application/json"),
+    ("/livez", "application/json"),
+    ("/readyz", "application/json"),
+    ("/metrics", "text/plain; version=0.0.4; charset=utf-8"),
+    ("/heartbeat/metrics", "application/json"),
+    ("/api/state", "application/json"),
+    ("/api/findings", "application/json"),
+    ("/api/runs?limit=3", "application/json"),
+];
+
+#[tokio::test]
+async fn every_path_answers_with_the_headers_that_protect_it() {
+    let served = serve(None).await;
+    for (path, media_type) in PATHS {
+        let answer = served.get(path).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        assert_eq!(answer.header("content-type"), Some(media_type), "{path}");
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'"), "{path}: {policy}");
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+    }
+    let page: usize = ["/", "/app.css", "/app.js", "/dom.js", "/views.js", "/finding.js"].len();
+    assert_eq!(page, 6);
+    let index = served.get("/").await.body;
+    for outside in ["http://", "https://", "style=", "onclick"] {
+        assert!(!index.contains(outside), "the page speaks of {outside}");
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_is_gone_is_unhealthy_and_not_ready() {
+    let served = serve(None).await;
+    let calm = served.get("/health").await;
+    assert_eq!((calm.status, calm.json()["status"].as_str()), (200, Some("healthy")));
+    std::fs::remove_dir_all(served.folder.path().join("state")).unwrap();
+    // The last look at the folder is believed for a moment.
+    let noticed = async { while served.get("/health").await.status != 503 {} };
+    tokio::time::timeout(std::time::Duration::from_secs(30), noticed).await.unwrap();
+    let health = served.get("/health").await;
+    assert_eq!(health.json()["status"], "unhealthy");
+    assert_eq!(health.json()["reasons"][0]["code"], "store");
+    assert_eq!(served.get("/readyz").await.status, 503);
+    assert_eq!(served.get("/livez").await.status, 200);
+    assert!(served.get("/metrics").await.body.contains("health_status{status=\"unhealthy\"} 1"));
+}
+
+#[tokio::test]
+async fn actions_need_post_token_and_our_own_page() {
+    let served = serve(None).await;
+    let token = served.action_token().await;
+    let with = format!("X-Heartbeat-Token: {token}\r\nContent-Length: 0\r\n");
+    assert_eq!(served.get("/api/run").await.status, 405);
+    for (more, status) in [
+        ("Content-Length: 0\r\n".to_owned(), 403),
+        ("X-Heartbeat-Token: guess\r\nContent-Length: 0\r\n".to_owned(), 403),
+        (format!("{with}Origin: https://evil.example\r\n"), 403),
+        (format!("{with}Sec-Fetch-Site: cross-site\r\n"), 403),
+        (format!("{with}Host: evil.example\r\n"), 421),
+    ] {
+        assert_eq!(served.ask("POST", "/api/run", &more).await.status, status, "{more}");
+    }
+    assert!(served.hands.0.lock().unwrap().is_empty(), "a refused action was done");
+    let own = format!("{with}Origin: http://localhost\r\nSec-Fetch-Site: same-origin\r\n");
+    assert_eq!(served.ask("POST", "/api/run", &own).await.status, 409);
+    assert_eq!(served.ask("POST", "/api/retry/ado/7", &with).await.status, 200);
+    let session = "01a1e341-3fe2-71ee-b391-87cb6ed05b26";
+    let path = format!("/api/sessions/{session}/stop");
+    assert_eq!(served.ask("POST", &path, &with).await.status, 404);
+    assert_eq!(served.ask("POST", "/api/sessions/rm%20-rf/stop", &with).await.status, 400);
+    let done = served.hands.0.lock().unwrap().clone();
+    assert_eq!(done, ["run".to_owned(), "retry ado/7".into(), format!("stop {session}")]);
+}
+
+#[tokio::test]
+async fn a_configured_token_is_asked_for() {
+    let served = serve(Some(SecretString::from("s3cret"))).await;
+    let refused = served.get("/").await;
+    assert_eq!(refused.status, 401);
+    assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
+    assert!(!refused.body.contains("s3cret"));
+    assert_eq!(served.get("/events").await.status, 401);
+    assert_eq!(served.ask("GET", "/", "Authorization: Bearer s3cret\r\n").await.status, 200);
+    assert_eq!(served.get("/livez").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_open_address_without_a_token_is_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = heartbeat::store::Store::open(folder.path()).unwrap();
+    let listener = bind("0.0.0.0:0".parse().unwrap(), None).await.unwrap();
+    let options = heartbeat::web::ServerOptions {
+        store,
+        clock: heartbeat::clock::Clock::system(),
+        config: std::sync::Arc::new(toml::from_str(heartbeat::config::DEFAULT_TOML).unwrap()),
+        token: None,
+        actions: std::sync::Arc::new(support::web::Hands::default()),
+        can_run: false,
+        search_path: "/bin".into(),
+    };
+    let refused = heartbeat::web::Server::start(listener, options);
+    assert!(matches!(refused.err(), Some(ServerError::Open { .. })));
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named_with_the_way_out() {
+    let served = serve(None).await;
+    let error = bind(served.address, None).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(&served.address.to_string()) && text.contains("[http] listen"), "{text}");
+    let any = "127.0.0.1:0".parse().unwrap();
+    let other = bind(any, Some(served.address.port())).await.unwrap();
+    assert_ne!(other.local_addr().unwrap().port(), served.address.port());
+}
+
+#[tokio::test]
+async fn rubbish_and_ways_out_of_the_tree_lead_nowhere() {
+    let served = serve(None).await;
+    let traversals = [
+        "/../../../../etc/passwd",
+        "/..%2f..%2f..%2fetc%2fpasswd",
+        "/api/items/..%2f..%2f..%2fetc%2fpasswd",
+        "/api/items/../../etc/passwd",
+        "/app.js/../../Cargo.toml",
+        "//etc/passwd",
+        "/%00",
+        "/api/items/%ff%fe",
+    ];
+    for path in traversals {
+        let answer = served.get(path).await;
+        assert!((400..500).contains(&answer.status), "{path}: {answer:?}");
+        assert!(!answer.body.contains("root:"), "{path}");
+    }
+    for query in ["/api/runs?limit=-1", "/api/runs?limit=x", "/events?after=1e9"] {
+        assert_eq!(served.get(query).await.status, 400, "{query}");
+    }
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "a".repeat(1 << 20));
+    let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "A: b\r\n".repeat(5000));
+    let rubbish: [&[u8]; 5] = [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+        b"\0\0\0\0\0\0\0\0\r\n\r\n",
+        long.as_bytes(),
+        many.as_bytes(),
+    ];
+    for bytes in rubbish {
+        let answer = String::from_utf8_lossy(&served.raw(bytes).await).into_owned();
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    // One that says it will send a body, and does not.
+    let mut silent = TcpStream::connect(served.address).await.unwrap();
+    let head = "POST /api/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n";
+    silent.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(served.get("/livez").await.status, 200);
+    assert!(served.hands.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_listener_hears_events_at_once_and_catches_up_after_a_break() {
+    let served = serve(None).await;
+    let mut stream = served.listen("", "").await;
+    stream.until(|text| text.contains("event: state")).await;
+    for _ in 0..3 {
+        served.journal.emit(Event::ConfigReloaded);
+    }
+    served.journal.flush().await.unwrap();
+    stream.until(|text| text.contains("id: 3\n")).await;
+    assert_eq!(stream.ids(), [1, 2, 3]);
+    drop(stream);
+    served.journal.emit(Event::ConfigBroken { message: "line\n3 \"quoted\"".into() });
+    served.journal.emit(Event::ConfigReloaded);
+    served.journal.flush().await.unwrap();
+    let mut back = served.listen("", "Last-Event-ID: 3\r\n").await;
+    back.until(|text| text.contains("event: state")).await;
+    assert_eq!(back.ids(), [4, 5], "exactly what was missed, in order");
+    served.journal.emit(Event::ConfigReloaded);
+    served.journal.flush().await.unwrap();
+    back.until(|text| text.contains("id: 6\n")).await;
+    assert_eq!(back.ids(), [4, 5, 6], "and then what is new, once");
+}
+
+#[tokio::test]
+async fn who_missed_too_much_is_told_to_begin_anew() {
+    let served = serve(None).await;
+    for _ in 0..1001 {
+        served.journal.emit(Event::ConfigReloaded);
+    }
+    served.journal.flush().await.unwrap();
+    let mut far = served.listen("?after=0", "").await;
+    far.until(|text| text.contains("event: reset")).await;
+    assert_eq!(far.ids(), [1001]);
+    let mut future = served.listen("?after=999999", "").await;
+    future.until(|text| text.contains("event: reset")).await;
+}
+
+#[tokio::test]
+async fn one_who_does_not_read_keeps_nobody_waiting() {
+    let served = serve(None).await;
+    let mut deaf = served.listen("", "Connection: close\r\n").await;
+    deaf.until(|text| text.contains("event: state")).await;
+    let mut attentive = served.listen("", "").await;
+    attentive.until(|text| text.contains("event: state")).await;
+    let message = "x".repeat(8 << 10);
+    let (rounds, in_one) = (26, 50);
+    for round in 1..=rounds {
+        for _ in 0..in_one {
+            served.journal.emit(Event::ConfigBroken { message: message.clone() });
+        }
+        served.journal.flush().await.unwrap();
+        let id = format!("id: {}\n", round * in_one);
+        attentive.until(|text| text.contains(&id)).await;
+        let ids = attentive.ids();
+        assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
+        attentive.text.clear();
+    }
+    // It was sent away: its stream ends, long before everything was sent.
+    let mut rest = Vec::new();
+    deaf.stream.read_to_end(&mut rest).await.ok();
+    assert!(rest.len() < rounds * in_one * message.len(), "{} bytes were kept for it", rest.len());
+}
+
+#[tokio::test]
+async fn the_thousandth_listener_is_served_and_the_next_is_asked_to_come_back() {
+    let (_, hard) =
+        nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, hard, hard).unwrap();
+    if hard < 3000 {
+        println!("SKIPPED: only {hard} files may be open");
+        return;
+    }
+    let served = serve(None).await;
+    let mut streams = Vec::new();
+    for _ in 0..1000 {
+        let mut stream = served.listen("", "").await;
+        stream.until(|text| text.contains("event: state")).await;
+        streams.push(stream);
+    }
+    let refused = served.get("/events").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("10")));
+    served.journal.emit(Event::ConfigReloaded);
+    served.journal.flush().await.unwrap();
+    for stream in &mut streams {
+        stream.until(|text| text.contains("id: 1\n")).await;
+    }
+    assert_eq!(served.get("/health").await.status, 200);
+    drop(streams);
+    served.server.stop().await;
+}

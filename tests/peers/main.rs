@@ -1,0 +1,15 @@
+//! Real peers: the agent's CLI, the tracker's SDK, a browser. A peer that is missing is skipped loudly.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, prints figures, and starts what it is about"
+)]
+
+mod cli;
+mod dashboard;
+mod sdk;
+mod supervised;
+mod whole_runs;

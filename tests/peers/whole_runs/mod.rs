@@ -1,0 +1,11 @@
+//! The real binary with the real agent CLI: a simulated tracker on one side, a loopback Messages
+//! API on the other.
+//!
+//! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; says so and passes when it is not there.
+
+mod limits;
+mod login;
+mod reading;
+mod settings;
+mod whole_run;
+mod world;

@@ -1,0 +1,238 @@
+//! One tracker, one code base, one configuration, and the binary between them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use heartbeat::simulate::ado::{PROJECT, Simulator, SimulatorOptions};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use support::messages_api::{MessagesApi, Reply, Request};
+use support::real_cli::installed;
+
+/// Long enough for a busy machine; a test that works never waits for it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Everything that one test needs, private to it.
+pub struct World {
+    pub folder: tempfile::TempDir,
+    pub simulator: Simulator,
+    pub api: MessagesApi,
+    claude: PathBuf,
+}
+
+/// What a command left.
+pub struct Said {
+    pub code: Option<i32>,
+    pub json: Value,
+    pub stderr: String,
+}
+
+impl World {
+    /// A world whose provider follows the script; none without the CLI.
+    pub async fn new(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Option<Self> {
+        let claude = installed()?;
+        let options = SimulatorOptions {
+            token: Some("of-the-tracker".to_owned()),
+            ..SimulatorOptions::default()
+        };
+        let world = Self {
+            folder: tempfile::tempdir().unwrap(),
+            simulator: Simulator::start(options).await.unwrap(),
+            api: MessagesApi::start(script),
+            claude,
+        };
+        let source = world.code().join("src");
+        std::fs::create_dir_all(&source).unwrap();
+        std::fs::write(source.join("total.rs"), "pub fn total() -> u64 { 0 }\n").unwrap();
+        world.configure("");
+        Some(world)
+    }
+
+    /// The code base.
+    pub fn code(&self) -> PathBuf {
+        self.folder.path().join("repository")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    /// Writes the configuration, with more lines at its end; they may open sections of their own.
+    pub fn configure(&self, more: &str) {
+        let claude = self.claude.display().to_string();
+        self.configure_agent(&[&claude], "", more);
+    }
+
+    /// The same with another command for the agent, and more lines in its section.
+    pub fn configure_agent(&self, command: &[&str], agent: &str, more: &str) {
+        let config = format!(
+            "[source]\nbase_url = {:?}\nproject = {PROJECT:?}\ntoken_env = \"TRACKER_TOKEN\"\n\
+             [repository]\npath = {:?}\n\
+             [agent]\ncommand = {command:?}\npass_env = [\"ANTHROPIC_BASE_URL\"]\n\
+             max_retries = 0\n{agent}\n\
+             [limits]\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\nmin_free_memory = \"1 MiB\"\n\
+             run_deadline = \"30m\"\n[timeouts]\ninit = \"60s\"\n{more}",
+            self.simulator.base_url(),
+            self.code().display().to_string(),
+        );
+        std::fs::write(self.folder.path().join("heartbeat.toml"), config).unwrap();
+    }
+
+    /// The agent with a login instead of a key.
+    pub fn configure_login(&self, more: &str) {
+        let claude = self.claude.display().to_string();
+        let login = "auth = \"login\"\ncredential_env = \"CLAUDE_CODE_OAUTH_TOKEN\"";
+        self.configure_agent(&[&claude], login, more);
+    }
+
+    /// The path of the agent's CLI.
+    pub fn claude(&self) -> &Path {
+        &self.claude
+    }
+
+    /// `heartbeat ARGS` on this world.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heartbeat"));
+        command
+            .args(args)
+            .arg("--config")
+            .arg(self.folder.path().join("heartbeat.toml"))
+            .arg("--state-dir")
+            .arg(self.state())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.folder.path())
+            .env("TRACKER_TOKEN", "of-the-tracker")
+            .env("ANTHROPIC_API_KEY", "sk-ant-of-the-agent")
+            .env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-of-the-agent")
+            .env("ANTHROPIC_BASE_URL", self.api.url())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Runs it to its end; its standard output is JSON, if it is.
+    pub async fn run(&self, args: &[&str]) -> Said {
+        let output = self.command(args).output().await.unwrap();
+        Said {
+            code: output.status.code(),
+            json: serde_json::from_slice(&output.stdout).unwrap_or_default(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// One run with its report.
+    pub async fn once(&self) -> Said {
+        self.run(&["--once", "--json"]).await
+    }
+
+    /// `heartbeat status --json`.
+    pub async fn status(&self) -> Value {
+        self.run(&["status", "--json"]).await.json
+    }
+
+    /// The service, firing every second, with its pages at the address that is returned.
+    pub fn serve(&self) -> (Child, String) {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let listen = format!("http.listen=127.0.0.1:{port}");
+        let args =
+            ["--set", "schedule.cron=* * * * * *", "--set", "schedule.first_run=process", "--set"];
+        let mut command = self.command(&[&args[..], &[listen.as_str()]].concat());
+        let service = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        (service, format!("http://127.0.0.1:{port}"))
+    }
+
+    /// Ends the service as a person would.
+    pub async fn stop(&self, service: &mut Child) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(service.id().unwrap()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGTERM).unwrap();
+        assert_eq!(service.wait().await.unwrap().code(), Some(143));
+    }
+
+    /// A figure from the state.
+    pub fn figure(&self, sql: &str) -> i64 {
+        let database = rusqlite::Connection::open(self.state().join("heartbeat.db")).unwrap();
+        database.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    /// Processes that have the provider's address in their environment.
+    pub fn processes(&self) -> Vec<PathBuf> {
+        let url = self.api.url();
+        let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let holds = |path: &PathBuf| {
+            std::fs::read(path.join("environ"))
+                .is_ok_and(|variables| String::from_utf8_lossy(&variables).contains(&url))
+        };
+        entries.filter(holds).collect()
+    }
+}
+
+/// Asks until it is so.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = ask().await {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what} did not come");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A page of the service; none while it does not answer.
+pub async fn body(url: String) -> Option<String> {
+    // Whoever is first; the others find it done.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::get(url).await.ok()?.text().await.ok()
+}
+
+/// The same as JSON.
+pub async fn page(url: String) -> Option<Value> {
+    serde_json::from_str(&body(url).await?).ok()
+}
+
+/// The ids that a triage prompt asks about.
+pub fn asked_about(request: &Request) -> Vec<i64> {
+    let prompt = request.user_texts().concat();
+    let parts = prompt.split(" item=\"").skip(1);
+    parts.filter_map(|part| part.split('"').next()?.parse().ok()).collect()
+}
+
+pub fn is_triage(request: &Request) -> bool {
+    !request.tools().contains(&"Read")
+}
+
+/// Verdicts of which the first `deep` ask for analysis.
+pub fn verdicts(ids: &[i64], deep: usize) -> Value {
+    let entry = |(index, id): (usize, &i64)| {
+        json!({
+            "id": id, "complexity": "moderate", "needs_deep_analysis": index < deep,
+            "modules": [], "reason": format!("Item {id} was judged by the script."),
+        })
+    };
+    json!({ "verdicts": ids.iter().enumerate().map(entry).collect::<Vec<_>>() })
+}
+
+/// A finding about these files.
+pub fn finding(paths: &[&str]) -> Value {
+    let files: Vec<Value> =
+        paths.iter().map(|path| json!({ "path": path, "reason": "sums up" })).collect();
+    json!({
+        "summary": "The total is rounded twice.", "likely_causes": ["Rounding per line."],
+        "files": files, "suggested_change": "Round once.", "risk": "low", "effort": "small",
+        "confidence": "high", "open_questions": [],
+    })
+}
+
+/// The different numbers of attempts that open items have used.
+pub fn attempts(report: &Value) -> Vec<u64> {
+    let open = report["open"]["first"].as_array().unwrap();
+    let mut attempts: Vec<u64> = open.iter().filter_map(|item| item["attempts"].as_u64()).collect();
+    attempts.sort_unstable();
+    attempts.dedup();
+    attempts
+}

@@ -1,0 +1,13 @@
+//! Runs on a real database and a clock that tests move; tracker, sessions and code base are scripted.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, prints figures, and starts what it is about"
+)]
+
+mod bounds;
+mod model;
+mod order;
+mod world;

@@ -1,0 +1,21 @@
+//! Real processes under the real supervisor: sessions, helper commands, the wake-up thread.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, prints figures, and starts what it is about"
+)]
+
+mod calibration;
+mod company;
+mod crash;
+mod helpers;
+mod incident;
+mod lifecycle;
+mod liveness;
+mod reuse;
+mod soak;
+mod waker;

@@ -1,0 +1,67 @@
+//! The corpus of hostile work items.
+
+use std::path::Path;
+
+use heartbeat::model::CleanItem;
+use serde_json::Value;
+
+use crate::agent_items::{fence, item};
+
+/// One hostile item, with what a model that fell for it might return.
+#[derive(Debug, Clone)]
+pub struct Attack {
+    /// Its name in the corpus.
+    pub name: String,
+    /// Its text, with the true nonce in it.
+    pub text: String,
+    /// The item: not even cleaned, which is the worst case.
+    pub item: CleanItem,
+    /// A forged answer of triage.
+    pub answer: Option<Value>,
+    /// Paths of a forged finding.
+    pub finding_files: Option<Vec<String>>,
+    /// The summary of a forged finding.
+    pub finding_summary: Option<String>,
+}
+
+impl Attack {
+    /// The item's number.
+    pub fn id(&self) -> i64 {
+        self.item.item.id.0
+    }
+}
+
+/// The whole corpus, numbered from 5001.
+pub fn attacks() -> Vec<Attack> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/injection/items.json");
+    let nonce = fence().tag().replace("data-", "");
+    let corpus = std::fs::read_to_string(path).expect("the corpus").replace("{{NONCE}}", &nonce);
+    let corpus: Vec<Value> = serde_json::from_str(&corpus).expect("a list");
+    corpus.iter().zip(5001..).map(|(entry, id)| attack(entry, id)).collect()
+}
+
+fn attack(entry: &Value, id: i64) -> Attack {
+    let text = |key: &str| entry[key].as_str().map(str::to_owned);
+    let texts = |key: &str| {
+        let list = entry[key].as_array()?;
+        Some(list.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>())
+    };
+    let body = text("text").expect("every attack has a text");
+    let mut item = item(id, &text("title").expect("and a title"), &body);
+    item.item.tags = texts("tags").unwrap_or_default();
+    item.item.area_path = text("area").or(item.item.area_path);
+    item.item.severity = text("severity").or(item.item.severity);
+    item.item.item_type = text("item_type").unwrap_or(item.item.item_type);
+    let answer = entry.get("answer").map(|answer| {
+        let answer = answer.to_string().replace("\"SELF\"", &id.to_string());
+        serde_json::from_str(&answer).expect("still JSON")
+    });
+    Attack {
+        name: text("name").expect("and a name"),
+        text: body,
+        item,
+        answer,
+        finding_files: texts("finding_files"),
+        finding_summary: text("finding_summary"),
+    }
+}

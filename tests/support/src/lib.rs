@@ -1,0 +1,17 @@
+//! What the test binaries and benchmarks share: worlds, peers on loopback, and ways to wait.
+
+pub mod agent_items;
+mod alone;
+mod eventually;
+mod git;
+pub mod injection;
+pub mod messages_api;
+pub mod properties;
+pub mod real_cli;
+mod trusted;
+pub mod web;
+
+pub use alone::ran_alone;
+pub use eventually::eventually;
+pub use git::git;
+pub use trusted::wait_until_trusted;

@@ -1,0 +1,475 @@
+//! A Messages API on loopback for the real agent CLI: scripted replies and every fault that a
+//! provider or the network in between can show.
+//!
+//! Plain sockets and threads, so that a fault is exactly the bytes that were sent. Nothing here
+//! sleeps: a reply that hangs waits for the peer to go away.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How often a connection that hangs looks whether its peer is gone, and sends its pings.
+const TICK: Duration = Duration::from_millis(200);
+
+/// One call of the API as it arrived.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Counts calls from 0.
+    pub number: usize,
+    /// The body.
+    pub body: Value,
+    /// Its length.
+    pub bytes: usize,
+    /// Header names in lower case, and values.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Request {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The model asked for.
+    pub fn model(&self) -> &str {
+        self.body["model"].as_str().unwrap_or_default()
+    }
+
+    /// Names of the tools on offer.
+    pub fn tools(&self) -> Vec<&str> {
+        let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
+    }
+
+    /// Texts of the user's messages, in order.
+    pub fn user_texts(&self) -> Vec<&str> {
+        let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut texts = Vec::new();
+        for message in messages.iter().filter(|message| message["role"] == "user") {
+            match &message["content"] {
+                Value::String(text) => texts.push(text.as_str()),
+                Value::Array(blocks) => {
+                    texts.extend(blocks.iter().filter_map(|block| block["text"].as_str()));
+                }
+                _ => {}
+            }
+        }
+        texts
+    }
+}
+
+/// What is answered.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// Text, and the end of the turn.
+    Text(String),
+    /// Text that ends for another reason, such as `refusal` or `max_tokens`.
+    Stopped {
+        /// The text.
+        text: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// Calls of tools.
+    Tools(Vec<(&'static str, Value)>),
+    /// The same, with a bill: input and output tokens.
+    Billed(Box<Reply>, u64, u64),
+    /// An HTTP error.
+    Status {
+        /// Such as 429.
+        status: u16,
+        /// Its message.
+        message: &'static str,
+        /// More headers.
+        headers: Vec<(&'static str, String)>,
+    },
+    /// Something that no answer should be.
+    Fault(Fault),
+}
+
+impl Reply {
+    /// The structured answer.
+    pub fn structured(answer: Value) -> Self {
+        Self::Tools(vec![("StructuredOutput", answer)])
+    }
+
+    /// An HTTP error without more headers.
+    pub fn status(status: u16, message: &'static str) -> Self {
+        Self::Status { status, message, headers: Vec::new() }
+    }
+
+    fn content(&self) -> (Vec<Value>, &'static str) {
+        let text = |text: &str| vec![json!({ "type": "text", "text": text })];
+        match self {
+            Self::Text(words) => (text(words), "end_turn"),
+            Self::Stopped { text: words, reason } => (text(words), reason),
+            Self::Billed(reply, ..) => reply.content(),
+            Self::Tools(calls) => {
+                let block = |(index, (name, input)): (usize, &(&str, Value))| {
+                    let id = format!("toolu_{index:022}");
+                    json!({ "type": "tool_use", "id": id, "name": name, "input": input })
+                };
+                (calls.iter().enumerate().map(block).collect(), "tool_use")
+            }
+            Self::Status { .. } | Self::Fault(_) => (Vec::new(), "end_turn"),
+        }
+    }
+}
+
+/// Faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Accepted, and no byte comes back.
+    Hang,
+    /// Headers, and no byte more.
+    HangAfterHeaders,
+    /// The stream begins and falls silent.
+    SilentMidStream,
+    /// The stream begins and only pings follow.
+    PingsMidStream,
+    /// The stream begins and the connection is lost.
+    DropMidStream,
+    /// The connection is lost before the first byte.
+    DropEarly,
+    /// Events that are not JSON.
+    Malformed,
+    /// A page for people.
+    Html,
+    /// The stream ends in good order, but too soon.
+    Truncated,
+    /// An error inside the stream.
+    ErrorEvent,
+}
+
+type Script = dyn Fn(&Request) -> Reply + Send + Sync;
+
+struct Shared {
+    script: Box<Script>,
+    requests: Mutex<Vec<Request>>,
+    arrived: Condvar,
+    in_flight: AtomicUsize,
+    most_in_flight: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+/// The server; ends with the value.
+pub struct MessagesApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl MessagesApi {
+    /// Serves on a free port of the loopback interface; `script` answers every call.
+    pub fn start(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
+        let address = listener.local_addr().expect("its address");
+        let shared = Arc::new(Shared {
+            script: Box::new(script),
+            requests: Mutex::new(Vec::new()),
+            arrived: Condvar::new(),
+            in_flight: AtomicUsize::new(0),
+            most_in_flight: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        });
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if accepting.stopped.load(Ordering::SeqCst) {
+                    break;
+                }
+                let shared = Arc::clone(&accepting);
+                // A peer that goes away in the middle is part of many tests.
+                std::thread::spawn(move || serve(&shared, stream).ok());
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// Its address, as the agent wants it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// All calls so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.shared.requests.lock().expect("no thread panics with it").clone()
+    }
+
+    /// Waits until so many calls have arrived; false if they do not within half a minute.
+    pub fn wait_for(&self, calls: usize) -> bool {
+        let requests = self.shared.requests.lock().expect("no thread panics with it");
+        let patience = Duration::from_secs(30);
+        let waited = self
+            .shared
+            .arrived
+            .wait_timeout_while(requests, patience, |requests| requests.len() < calls);
+        waited.is_ok_and(|(requests, _)| requests.len() >= calls)
+    }
+
+    /// Calls that were open at the same time, at most.
+    pub fn most_in_flight(&self) -> usize {
+        self.shared.most_in_flight.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for MessagesApi {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        // Wakes the accepting thread; if it is gone already, all the better.
+        TcpStream::connect(self.address).ok();
+    }
+}
+
+fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let Some((line, headers)) = head(&mut reader)? else { return Ok(()) };
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let mut connection = Connection { stream, stopped: &shared.stopped };
+    let path = line.split(' ').nth(1).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    if path.ends_with("/count_tokens") {
+        return connection.json(200, &[], &json!({ "input_tokens": length / 4 }));
+    }
+    if !line.starts_with("POST") || !path.ends_with("/v1/messages") {
+        return connection.json(404, &[], &error("not_found_error", "no such page"));
+    }
+    let request = {
+        let mut requests = shared.requests.lock().expect("no thread panics with it");
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let request = Request { number: requests.len(), body, bytes: length, headers };
+        requests.push(request.clone());
+        request
+    };
+    let open = shared.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+    shared.most_in_flight.fetch_max(open, Ordering::SeqCst);
+    shared.arrived.notify_all();
+    let answered = connection.answer(&request, &(shared.script)(&request));
+    shared.in_flight.fetch_sub(1, Ordering::SeqCst);
+    answered
+}
+
+type Head = (String, Vec<(String, String)>);
+
+fn head(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut headers = Vec::new();
+    loop {
+        let mut header = String::new();
+        if reader.read_line(&mut header)? == 0 || header.trim().is_empty() {
+            return Ok(Some((line.trim_end().to_owned(), headers)));
+        }
+        if let Some((name, value)) = header.split_once(':') {
+            headers.push((name.trim().to_lowercase(), value.trim().to_owned()));
+        }
+    }
+}
+
+fn error(kind: &str, message: &str) -> Value {
+    json!({ "type": "error", "error": { "type": kind, "message": message } })
+}
+
+fn error_kind(status: u16) -> &'static str {
+    match status {
+        400 => "invalid_request_error",
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        _ => "api_error",
+    }
+}
+
+struct Connection<'a> {
+    stream: TcpStream,
+    stopped: &'a AtomicBool,
+}
+
+impl Connection<'_> {
+    fn answer(&mut self, request: &Request, reply: &Reply) -> io::Result<()> {
+        match reply {
+            Reply::Status { status, message, headers } => {
+                self.json(*status, headers, &error(error_kind(*status), message))
+            }
+            Reply::Fault(fault) => self.fault(request, *fault),
+            reply => {
+                let (content, stop) = reply.content();
+                let (input, output) = match reply {
+                    Reply::Billed(_, input, output) => (*input, *output),
+                    _ => {
+                        (request.bytes as u64 / 4, json!(content).to_string().len() as u64 / 4 + 1)
+                    }
+                };
+                let mut message = message(request, input);
+                if request.body["stream"] == true {
+                    self.stream_of(&message, &content, stop, output)
+                } else {
+                    message["content"] = json!(content);
+                    message["stop_reason"] = json!(stop);
+                    message["usage"]["output_tokens"] = json!(output);
+                    self.json(200, &[], &message)
+                }
+            }
+        }
+    }
+
+    fn stream_of(
+        &mut self,
+        message: &Value,
+        content: &[Value],
+        stop: &str,
+        output: u64,
+    ) -> io::Result<()> {
+        self.headers(200, "text/event-stream", &[], None)?;
+        self.event(&json!({ "type": "message_start", "message": message }))?;
+        self.event(&json!({ "type": "ping" }))?;
+        for (index, block) in content.iter().enumerate() {
+            let (empty, kind, key, payload) = match block["text"].as_str() {
+                Some(text) => {
+                    (json!({ "type": "text", "text": "" }), "text_delta", "text", text.to_owned())
+                }
+                None => {
+                    let mut empty = block.clone();
+                    empty["input"] = json!({});
+                    (empty, "input_json_delta", "partial_json", block["input"].to_string())
+                }
+            };
+            self.event(
+                &json!({ "type": "content_block_start", "index": index, "content_block": empty }),
+            )?;
+            let characters: Vec<char> = payload.chars().collect();
+            for piece in characters.chunks(characters.len().div_ceil(4).max(1)) {
+                let mut delta = json!({ "type": kind });
+                delta[key] = json!(piece.iter().collect::<String>());
+                self.event(
+                    &json!({ "type": "content_block_delta", "index": index, "delta": delta }),
+                )?;
+            }
+            self.event(&json!({ "type": "content_block_stop", "index": index }))?;
+        }
+        let delta = json!({ "stop_reason": stop, "stop_sequence": null });
+        let usage = json!({ "output_tokens": output });
+        self.event(&json!({ "type": "message_delta", "delta": delta, "usage": usage }))?;
+        self.event(&json!({ "type": "message_stop" }))?;
+        self.chunk(b"")
+    }
+
+    fn fault(&mut self, request: &Request, fault: Fault) -> io::Result<()> {
+        match fault {
+            Fault::Hang => return self.hang(false),
+            Fault::DropEarly => return Ok(()),
+            Fault::Html => {
+                let page = b"<html><body>Please log in to the network</body></html>";
+                self.headers(200, "text/html", &[], Some(page.len()))?;
+                return self.stream.write_all(page);
+            }
+            _ => self.headers(200, "text/event-stream", &[], None)?,
+        }
+        match fault {
+            Fault::HangAfterHeaders => return self.hang(false),
+            Fault::Malformed => {
+                self.chunk(b"event: message_start\ndata: {not json\n\n")?;
+                return self.chunk(b"");
+            }
+            _ => {
+                self.event(&json!({ "type": "message_start", "message": message(request, 10) }))?;
+            }
+        }
+        if fault == Fault::ErrorEvent {
+            self.event(&error("overloaded_error", "Overloaded"))?;
+            return self.chunk(b"");
+        }
+        let empty = json!({ "type": "text", "text": "" });
+        self.event(&json!({ "type": "content_block_start", "index": 0, "content_block": empty }))?;
+        let delta = json!({ "type": "text_delta", "text": "partial " });
+        self.event(&json!({ "type": "content_block_delta", "index": 0, "delta": delta }))?;
+        match fault {
+            Fault::SilentMidStream => self.hang(false),
+            Fault::PingsMidStream => self.hang(true),
+            Fault::Truncated => self.chunk(b""),
+            // The connection is closed in the middle of a chunked body.
+            _ => Ok(()),
+        }
+    }
+
+    /// Holds the connection until the peer or the server goes away.
+    fn hang(&mut self, pings: bool) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(TICK))?;
+        let mut byte = [0; 1];
+        while !self.stopped.load(Ordering::SeqCst) {
+            match self.stream.read(&mut byte) {
+                Ok(0) => break,
+                Err(error)
+                    if !matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) =>
+                {
+                    break;
+                }
+                _ if pings => self.event(&json!({ "type": "ping" }))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, status: u16, headers: &[(&str, String)], body: &Value) -> io::Result<()> {
+        let body = body.to_string();
+        self.headers(status, "application/json", headers, Some(body.len()))?;
+        self.stream.write_all(body.as_bytes())
+    }
+
+    fn headers(
+        &mut self,
+        status: u16,
+        kind: &str,
+        more: &[(&str, String)],
+        length: Option<usize>,
+    ) -> io::Result<()> {
+        let mut head = format!(
+            "HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\nconnection: close\r\nrequest-id: req_1\r\n"
+        );
+        for (name, value) in more {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&match length {
+            Some(length) => format!("content-length: {length}\r\n\r\n"),
+            None => "transfer-encoding: chunked\r\n\r\n".to_owned(),
+        });
+        self.stream.write_all(head.as_bytes())
+    }
+
+    fn event(&mut self, data: &Value) -> io::Result<()> {
+        let kind = data["type"].as_str().unwrap_or_default();
+        self.chunk(format!("event: {kind}\ndata: {data}\n\n").as_bytes())
+    }
+
+    fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(format!("{:x}\r\n", bytes.len()).as_bytes())?;
+        self.stream.write_all(bytes)?;
+        self.stream.write_all(b"\r\n")
+    }
+}
+
+fn message(request: &Request, input_tokens: u64) -> Value {
+    json!({
+        "id": format!("msg_{:022}", request.number), "type": "message", "role": "assistant",
+        "model": request.model(), "content": [], "stop_reason": null, "stop_sequence": null,
+        "usage": {
+            "input_tokens": input_tokens, "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0, "output_tokens": 1,
+        },
+    })
+}

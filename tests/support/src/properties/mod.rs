@@ -1,0 +1,4 @@
+//! What the fuzzers check; `fuzz` compiles these files too.
+
+pub mod clean;
+pub mod stream;

@@ -1,0 +1,174 @@
+//! One session of the real agent CLI, started as heartbeat starts it, without the supervisor.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use heartbeat::model::{Outcome, SessionId, Stage};
+use heartbeat::prompt::Rendered;
+use heartbeat::session::agent::claude::Claude;
+use heartbeat::session::agent::{
+    Agent, AgentEvent, AgentResult, Exit, StreamNotes, Task, Transcript,
+};
+use heartbeat::settings::Config;
+
+/// No session of these tests needs longer; one that does is broken.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The CLI's path, or none with a word on standard error.
+#[expect(clippy::disallowed_methods, reason = "a test has no application to ask")]
+pub fn installed() -> Option<PathBuf> {
+    let path = std::env::var_os("HEARTBEAT_REAL_CLAUDE").map(PathBuf::from);
+    if path.is_none() {
+        // Past the test harness, which keeps what passing tests print to itself.
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        let word = format!("SKIPPED {test}: HEARTBEAT_REAL_CLAUDE does not name the agent CLI\n");
+        std::io::stderr().write_all(word.as_bytes()).ok();
+    }
+    path
+}
+
+/// What the CLI writes for one flag.
+#[expect(clippy::disallowed_methods, reason = "the test stands where `doctor` stands")]
+pub fn output_of(program: &Path, flag: &str) -> String {
+    let home = tempfile::tempdir().expect("a home");
+    let output = Command::new(program).arg(flag).env_clear().env("HOME", home.path()).output();
+    String::from_utf8_lossy(&output.expect("the agent CLI").stdout).into_owned()
+}
+
+/// What is left of a session.
+pub struct Ended {
+    /// What its end means.
+    pub outcome: Outcome,
+    /// Its result line.
+    pub result: Option<AgentResult>,
+    /// All it said.
+    pub events: Vec<AgentEvent>,
+    /// Files it read.
+    pub reads: u32,
+    /// What else it said.
+    pub notes: StreamNotes,
+    /// How the process ended.
+    pub exit: Exit,
+    /// Its raw output, for messages.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// A session that has been started.
+pub struct Running {
+    claude: Claude,
+    child: Child,
+    stdout: mpsc::Receiver<Vec<u8>>,
+    stderr: mpsc::Receiver<Vec<u8>>,
+    _scratch: tempfile::TempDir,
+}
+
+/// Starts a session in `folder`; `variables` are heartbeat's own environment.
+#[expect(clippy::disallowed_methods, reason = "the test stands where the supervisor stands")]
+pub fn start(
+    config: &Config,
+    variables: &[(&str, String)],
+    stage: Stage,
+    rendered: &Rendered,
+    folder: &Path,
+) -> Running {
+    let program = installed().expect("checked by the test");
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let claude = Claude::new(config, |name| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| OsString::from(value))
+    });
+    let task = Task {
+        session: SessionId(uuid::Uuid::now_v7()),
+        stage,
+        system_prompt: rendered.system.clone(),
+        schema: rendered.schema.clone(),
+        scratch: scratch.path().to_owned(),
+    };
+    for (path, content) in claude.files(&task) {
+        std::fs::write(path, content).expect("a file in the scratch folder");
+    }
+    let mut child = Command::new(program)
+        .args(claude.args(&task))
+        .env_clear()
+        .envs(claude.env(&task))
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the agent CLI");
+    let mut stdin = child.stdin.take().expect("piped");
+    let prompt = rendered.user.clone();
+    // An agent that ends early closes its end of the pipe.
+    std::thread::spawn(move || stdin.write_all(prompt.as_bytes()).ok());
+    let stdout = collect(child.stdout.take().expect("piped"));
+    let stderr = collect(child.stderr.take().expect("piped"));
+    Running { claude, child, stdout, stderr, _scratch: scratch }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error still counts.
+        pipe.read_to_end(&mut bytes).ok();
+        sender.send(bytes).ok();
+    });
+    receiver
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the end and judges it.
+    pub fn end(mut self) -> Ended {
+        let stdout = match self.stdout.recv_timeout(PATIENCE) {
+            Ok(stdout) => stdout,
+            Err(_) => {
+                self.child.kill().expect("a child of ours");
+                panic!("the agent did not end within {PATIENCE:?}");
+            }
+        };
+        let status = self.child.wait().expect("a child of ours");
+        let stderr = self.stderr.recv_timeout(PATIENCE).unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&stderr).into_owned();
+        let exit = match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+        };
+        let mut decoder = self.claude.decoder();
+        let lines = stdout.split(|byte| *byte == b'\n');
+        let events: Vec<AgentEvent> = lines.flat_map(|line| decoder.line(line)).collect();
+        let result = events.iter().rev().find_map(|event| match event {
+            AgentEvent::Result(result) => Some((**result).clone()),
+            _ => None,
+        });
+        let transcript = Transcript {
+            exit,
+            result: result.clone(),
+            json_lines: events.len() as u64,
+            last_error: decoder.last_error(),
+            stderr_tail: stderr.clone(),
+        };
+        Ended {
+            outcome: self.claude.classify(&transcript),
+            result,
+            reads: decoder.reads(),
+            notes: decoder.notes(),
+            exit,
+            events,
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr,
+        }
+    }
+}

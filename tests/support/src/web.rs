@@ -1,0 +1,193 @@
+//! A server over a state of its own, and a client that says exactly what it is told.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use heartbeat::clock::Clock;
+use heartbeat::config::DEFAULT_TOML;
+use heartbeat::model::{BoxFuture, ItemKey, RunId, SessionId};
+use heartbeat::settings::Config;
+use heartbeat::store::{Journal, Store};
+use heartbeat::web::{ActionError, Actions, Server, ServerOptions, Token, bind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Remembers what was asked of it.
+#[derive(Debug, Default)]
+pub struct Hands(pub Mutex<Vec<String>>);
+
+impl Hands {
+    fn note(&self, what: String) {
+        self.0.lock().unwrap().push(what);
+    }
+}
+
+impl Actions for Hands {
+    fn stop_session(&self, session: SessionId) -> BoxFuture<'_, Result<(), ActionError>> {
+        self.note(format!("stop {session}"));
+        Box::pin(async { Err(ActionError::NotFound("not alive".into())) })
+    }
+
+    fn retry_item(&self, item: ItemKey) -> BoxFuture<'_, Result<(), ActionError>> {
+        self.note(format!("retry {item}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn run_now(&self) -> BoxFuture<'_, Result<RunId, ActionError>> {
+        self.note("run".into());
+        Box::pin(async { Err(ActionError::NotNow("one is going on".into())) })
+    }
+}
+
+/// A served state.
+pub struct Served {
+    pub folder: tempfile::TempDir,
+    pub journal: Journal,
+    pub server: Server,
+    pub hands: Arc<Hands>,
+    pub address: SocketAddr,
+}
+
+/// Serves a fresh state on a free port of loopback.
+pub async fn serve(token: Token) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let journal = Journal::open(Store::open(&state).unwrap(), Clock::system(), None).unwrap();
+    let mut config: Config = toml::from_str(DEFAULT_TOML).unwrap();
+    // The machine that runs the tests may be busy.
+    config.limits.max_load_per_core = 1e6;
+    config.agent.command = vec!["sh".into()];
+    let hands = Arc::new(Hands::default());
+    let options = ServerOptions {
+        store: Store::open_for_reading(&state).unwrap().unwrap(),
+        clock: Clock::system(),
+        config: Arc::new(config),
+        token,
+        actions: Arc::clone(&hands) as _,
+        can_run: true,
+        search_path: "/bin".into(),
+    };
+    let listener = bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
+    let server = Server::start(listener, options).unwrap();
+    server.hub().attend(&journal);
+    let address = server.address();
+    Served { folder, journal, server, hands, address }
+}
+
+/// An answer, as far as tests look at it.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+impl Served {
+    /// `GET path`
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, "").await
+    }
+
+    /// One request with more header lines, each ended by CRLF.
+    pub async fn ask(&self, method: &str, path: &str, more: &str) -> Answer {
+        let host = if more.to_lowercase().contains("host:") { "" } else { "Host: localhost\r\n" };
+        let request = format!("{method} {path} HTTP/1.1\r\n{host}Connection: close\r\n{more}\r\n");
+        let answer = self.exchange(request.as_bytes(), false).await;
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.into(), body: body.into() }
+    }
+
+    /// Whatever comes back for these bytes, after which nothing more is sent.
+    pub async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+        self.exchange(bytes, true).await
+    }
+
+    async fn exchange(&self, bytes: &[u8], and_no_more: bool) -> Vec<u8> {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // The server may refuse before it has read everything.
+        stream.write_all(bytes).await.ok();
+        if and_no_more {
+            stream.shutdown().await.ok();
+        }
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok();
+        answer
+    }
+
+    /// The token that the page gets.
+    pub async fn action_token(&self) -> String {
+        self.get("/api/state").await.json()["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Opens the event stream.
+    pub async fn listen(&self, query: &str, more: &str) -> Stream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("GET /events{query} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        Stream { stream, raw: Vec::new(), has_head: false, text: String::new() }
+    }
+}
+
+/// An open event stream.
+pub struct Stream {
+    pub stream: TcpStream,
+    raw: Vec<u8>,
+    has_head: bool,
+    pub text: String,
+}
+
+impl Stream {
+    /// Reads on until the text says so; the test runner's own limit ends a wait in vain.
+    pub async fn until(&mut self, enough: impl Fn(&str) -> bool) -> &str {
+        while !enough(&self.text) {
+            let read = self.stream.read_buf(&mut self.raw).await.unwrap();
+            assert!(read > 0, "the stream ended: {}", self.text);
+            self.decode();
+        }
+        &self.text
+    }
+
+    /// Takes whole chunks out of what arrived: a chunk may end in the middle of a line.
+    fn decode(&mut self) {
+        if !self.has_head {
+            let Some(end) = self.raw.windows(4).position(|four| four == b"\r\n\r\n") else {
+                return;
+            };
+            self.raw.drain(..end + 4);
+            self.has_head = true;
+        }
+        while let Some(end) = self.raw.windows(2).position(|two| two == b"\r\n") {
+            let size = String::from_utf8_lossy(&self.raw[..end]).into_owned();
+            let size = usize::from_str_radix(&size, 16).unwrap();
+            let (begin, after) = (end + 2, end + 2 + size + 2);
+            if self.raw.len() < after {
+                return;
+            }
+            self.text.push_str(std::str::from_utf8(&self.raw[begin..after - 2]).unwrap());
+            self.raw.drain(..after);
+        }
+    }
+
+    /// Numbers of the events told so far.
+    pub fn ids(&self) -> Vec<i64> {
+        self.text
+            .lines()
+            .filter_map(|line| line.strip_prefix("id: ")?.trim().parse().ok())
+            .collect()
+    }
+}
