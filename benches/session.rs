@@ -9,9 +9,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use heartbeat::model::SessionId;
+use heartbeat::process;
 use heartbeat::session::keeper::launch::{self, Keeper};
 use heartbeat::session::keeper::protocol::{FromKeeper, Order, ToKeeper};
-use heartbeat::session::{StopHandle, StopReason, mark, process};
+use heartbeat::session::{StopHandle, StopReason, mark};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;

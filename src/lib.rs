@@ -99,6 +99,7 @@ pub mod web;
 pub mod run;
 pub mod simulate;
 pub mod exec;
+pub mod process;
 pub mod private;
 pub mod app;
 pub mod cli;

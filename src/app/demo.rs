@@ -13,7 +13,7 @@ use super::{Setting, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, load};
 use crate::fetch::ado::FixedCredential;
-use crate::session::own_identity;
+use crate::process::own_identity;
 use crate::settings::Environment;
 use crate::simulate::ado::{Simulator, SimulatorOptions};
 use crate::simulate::sample;

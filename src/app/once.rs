@@ -84,7 +84,7 @@ pub fn take_lock(
     purpose: &str,
     run: Option<RunId>,
 ) -> Result<RunLock, CommandError> {
-    let process = crate::session::own_identity();
+    let process = crate::process::own_identity();
     Ok(RunLock::acquire(&setting.state, process, purpose, run, &setting.clock)?)
 }
 

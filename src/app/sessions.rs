@@ -13,12 +13,13 @@ use super::Setting;
 use super::error::CommandError;
 use crate::model::{BoxFuture, SessionId, Stage};
 use crate::private;
+use crate::process::program;
 use crate::run::{Job, Sessions};
 use crate::session::agent::claude::Claude;
 use crate::session::agent::{Agent, Task};
 use crate::session::{
     LedgerError, SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason, StopSignal,
-    Supervisor, SupervisorSettings, orphans, program,
+    Supervisor, SupervisorSettings, orphans,
 };
 use crate::settings::{Config, Environment};
 use crate::store::Journal;

@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::error::CommandError;
 use crate::clock::Clock;
 use crate::model::SessionId;
-use crate::session::{Ledger, LedgerRow, orphans, process};
+use crate::process;
+use crate::session::{Ledger, LedgerRow, orphans};
 use crate::store::{Journal, Store};
 
 /// What a keeper may take beyond the grace.

@@ -9,7 +9,7 @@ use clap::Subcommand;
 
 use super::error::CommandError;
 use crate::clock::Clock;
-use crate::session::own_identity;
+use crate::process::own_identity;
 use crate::store::{RunLock, Store, TransferError};
 
 /// What to do with the state.

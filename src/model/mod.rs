@@ -8,6 +8,7 @@ mod ids;
 mod item;
 mod money;
 mod outcome;
+mod process;
 mod verdict;
 mod wait;
 
@@ -19,5 +20,6 @@ pub use item::{
 };
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
+pub use process::ProcessIdentity;
 pub use verdict::{Complexity, Verdict};
 pub use wait::LONGEST_WAIT;

@@ -1,8 +1,8 @@
 //! May one more session start now? Pure, and on by default.
 
-use std::fs;
-
 use crate::event::Reason;
+use crate::process;
+use crate::process::machine::Machine;
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -80,42 +80,22 @@ pub fn decide(readings: &Readings, limits: &Limits) -> Result<(), (Reason, Strin
     }
 }
 
-/// Reads what the machine says; our sessions and their processes are the caller's to fill in.
-///
-/// Where there is no `/proc` the load comes from `getloadavg` and memory is unknown, which refuses
-/// nothing.
+/// Readings of this machine; our sessions and their processes are the caller's to fill in.
 pub fn read_machine() -> Readings {
-    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let machine = Machine::read();
     Readings {
-        load: first_number(&text("/proc/loadavg")).unwrap_or_default(),
-        cores: std::thread::available_parallelism()
-            .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX)),
-        available_memory: available_memory(&text("/proc/meminfo")),
-        memory_pressure: pressure(&text("/proc/pressure/memory")),
+        load: machine.load,
+        cores: machine.cores,
+        available_memory: machine.available_memory,
+        memory_pressure: machine.memory_pressure,
         ..Readings::default()
     }
 }
 
 /// Processes alive below these keepers.
 pub fn count_tree_processes(keepers: impl IntoIterator<Item = u32>) -> u32 {
-    let alive =
-        |keeper| super::process::descendants(keeper).iter().filter(|s| !s.is_dead()).count();
+    let alive = |keeper| process::descendants(keeper).iter().filter(|s| !s.is_dead()).count();
     u32::try_from(keepers.into_iter().map(alive).sum::<usize>()).unwrap_or(u32::MAX)
-}
-
-fn first_number(text: &str) -> Option<f64> {
-    text.split_ascii_whitespace().next()?.parse().ok()
-}
-
-fn available_memory(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
-}
-
-fn pressure(text: &str) -> Option<f64> {
-    let line = text.lines().find(|line| line.starts_with("some "))?;
-    line.split_ascii_whitespace().find_map(|part| part.strip_prefix("avg10="))?.parse().ok()
 }
 
 #[cfg(test)]
@@ -158,13 +138,5 @@ mod tests {
         for (readings, expected) in cases {
             assert_eq!(reason(&readings), Some(expected), "{readings:?}");
         }
-    }
-
-    #[test]
-    fn the_texts_of_the_kernel_are_understood() {
-        assert_eq!(first_number("1.25 0.9 0.5 1/234 99\n"), Some(1.25));
-        assert_eq!(available_memory("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
-        assert_eq!(pressure("some avg10=1.50 avg60=0.00 avg300=0.00 total=1\n"), Some(1.5));
-        assert_eq!(pressure(""), None);
     }
 }

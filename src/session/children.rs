@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use super::process;
+use crate::process;
 
 /// The children of this process are one fact of the process, hence one list.
 static REGISTERED: LazyLock<Mutex<HashSet<u32>>> = LazyLock::new(Mutex::default);

@@ -15,9 +15,10 @@ use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
 use super::supervisor::{SupervisorSettings, cancelled};
 use super::timers::Timers;
-use super::{Ledger, SessionSpec, children, orphans, process};
+use super::{Ledger, SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
 use crate::model::{FailureKind, Usage};
+use crate::process;
 use jiff::Timestamp;
 
 /// Pipes that somebody holds open delay an end by no more than this.

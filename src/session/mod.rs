@@ -23,8 +23,6 @@ pub mod liveness;
 pub mod machine;
 pub mod mark;
 pub mod orphans;
-pub mod process;
-pub mod program;
 mod spec;
 pub mod stop;
 mod supervisor;
@@ -32,19 +30,6 @@ mod timers;
 pub mod tree;
 
 pub use children::become_outer_reaper;
-pub use spec::{
-    Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd, SessionLimits, SessionSpec,
-};
+pub use spec::{Ledger, LedgerError, LedgerRow, SessionEnd, SessionLimits, SessionSpec};
 pub use stop::{StopHandle, StopReason, StopSignal};
 pub use supervisor::{Supervisor, SupervisorSettings};
-
-/// Who this process is.
-pub fn own_identity() -> ProcessIdentity {
-    let pid = std::process::id();
-    process::identity(pid).unwrap_or_else(|| ProcessIdentity {
-        pid,
-        start_time: 0,
-        pidfd_inode: None,
-        boot_id: process::boot_id(),
-    })
-}

@@ -11,12 +11,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::keeper::launch::{open_keeper, owner_is_alive};
-use super::keeper::system::Pidfd;
-use super::{
-    Ledger, LedgerError, LedgerRow, SessionEnd, children, keeper, mark, process, supervisor,
-};
+use super::{Ledger, LedgerError, LedgerRow, SessionEnd, children, keeper, mark, supervisor};
 use crate::event::{Event, Sink};
 use crate::model::{Outcome, SessionId};
+use crate::process::{self, Pidfd};
 
 /// Scans in a row that must find nothing.
 const CLEAN_SCANS: u32 = 2;

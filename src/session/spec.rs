@@ -7,7 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{BoxFuture, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
+use crate::model::{
+    BoxFuture, ItemKey, Outcome, ProcessIdentity, RunId, SessionId, Stage, Usage, Usd,
+};
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
 #[derive(Debug, Clone)]
@@ -65,19 +67,6 @@ pub struct SessionLimits {
     pub max_reads: Option<u32>,
     /// Niceness added; 0 leaves it.
     pub nice: i32,
-}
-
-/// Which process, for ever: a number alone is never enough.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessIdentity {
-    /// Process id.
-    pub pid: u32,
-    /// Start time in clock ticks since boot, from `/proc/PID/stat`.
-    pub start_time: u64,
-    /// Inode of its pidfd (Linux 6.9 and later); exact where it is known.
-    pub pidfd_inode: Option<u64>,
-    /// The boot it lives in.
-    pub boot_id: String,
 }
 
 /// A row of `heartbeat_active_sessions`: written before the agent starts, closed after its tree is

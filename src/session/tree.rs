@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::keeper::system::page_size;
-use super::process::{self, Stat};
+use crate::process::system::page_size;
+use crate::process::{self, Stat};
 
 /// The kernel counts in hundredths of a second on every architecture.
 const TICK: Duration = Duration::from_millis(10);

@@ -6,8 +6,9 @@ use rusqlite::{Row, Transaction, params};
 
 use super::rows::{Ms, from_word, to_json};
 use super::{Journal, Sql, StoreError, budget};
+use crate::model::ProcessIdentity;
 use crate::model::{BoxFuture, Outcome, SessionId, Usage};
-use crate::session::{Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd};
+use crate::session::{Ledger, LedgerError, LedgerRow, SessionEnd};
 
 impl Ledger for Journal {
     fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>> {

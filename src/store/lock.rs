@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::exclusive;
 use crate::clock::Clock;
+use crate::model::ProcessIdentity;
 use crate::model::RunId;
 use crate::private;
-use crate::session::{ProcessIdentity, process};
+use crate::process;
 
 /// Name of the lock in the state folder.
 pub(super) const LOCK: &str = "run.lock";
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
 
     fn take(folder: &Path, purpose: &str, clock: &Clock) -> Result<RunLock, LockError> {
-        RunLock::acquire(folder, crate::session::own_identity(), purpose, None, clock)
+        RunLock::acquire(folder, crate::process::own_identity(), purpose, None, clock)
     }
 
     fn clock() -> Clock {
@@ -340,7 +341,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = clock();
         let elsewhere = Holder {
-            process: crate::session::own_identity(),
+            process: crate::process::own_identity(),
             purpose: "schedule".into(),
             run: None,
             since: clock.now(),

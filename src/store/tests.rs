@@ -8,11 +8,12 @@ use uuid::Uuid;
 use super::*;
 use crate::clock::Clock;
 use crate::event::{Decision, Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
+use crate::model::ProcessIdentity;
 use crate::model::{
     Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, Risk, RunId, SessionId,
     Stage, Usage, Usd, Verdict,
 };
-use crate::session::{Ledger, LedgerError, LedgerRow, ProcessIdentity, SessionEnd};
+use crate::session::{Ledger, LedgerError, LedgerRow, SessionEnd};
 
 struct State {
     folder: tempfile::TempDir,

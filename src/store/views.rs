@@ -10,7 +10,7 @@ use super::rows::{Ms, from_json, from_optional_json, from_word};
 use super::{Sql, Store, StoreError};
 use crate::event::{Event, Reason, Recorded};
 use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
-use crate::session::process;
+use crate::process;
 
 /// A live session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]

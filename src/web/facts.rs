@@ -8,8 +8,9 @@ use serde::Serialize;
 use crate::clock::Clock;
 use crate::fetch::Remembered;
 use crate::model::Usd;
+use crate::process::machine::Machine;
+use crate::process::program;
 use crate::schedule::{Schedule, day_in};
-use crate::session::{admission, program};
 use crate::settings::Config;
 use crate::store::{
     ActiveSession, Held, Phase, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
@@ -137,8 +138,7 @@ impl Facts {
 pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
     let now = clock.now();
     let mut facts = Facts::empty(now, config);
-    let machine = admission::read_machine();
-    facts.load_per_core = machine.load / f64::from(machine.cores.max(1));
+    facts.load_per_core = Machine::read().load_per_core();
     facts.next_run = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)
         .ok()
         .and_then(|schedule| schedule.next_after(now));

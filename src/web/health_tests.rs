@@ -3,8 +3,8 @@
 use super::*;
 use crate::event::Trigger;
 use crate::fetch::FailureClass;
+use crate::model::ProcessIdentity;
 use crate::model::{RunId, SessionId, Stage, Usd};
-use crate::session::ProcessIdentity;
 use crate::settings::Config;
 use crate::store::{ActiveSession, Holder, RunRow, Spending};
 

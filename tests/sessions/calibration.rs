@@ -40,15 +40,13 @@ fn share(command: &str) -> f64 {
     std::thread::sleep(Duration::from_secs(2));
     let used = watch.sample().cpu_tools.as_secs_f64();
     let share = used / start.elapsed().as_secs_f64();
-    let tree = heartbeat::session::process::descendants(shell.id());
+    let tree = heartbeat::process::descendants(shell.id());
     shell.kill().unwrap();
     shell.wait().unwrap();
     for stat in tree {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(stat.pid).unwrap());
         // Its own number a moment ago, and it has not been collected by anybody else since.
-        if heartbeat::session::process::stat(stat.pid).map(|s| s.start_time)
-            == Some(stat.start_time)
-        {
+        if heartbeat::process::stat(stat.pid).map(|s| s.start_time) == Some(stat.start_time) {
             nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
         }
     }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use heartbeat::event::{Event, Sink};
 use heartbeat::model::SessionId;
-use heartbeat::session::{StopHandle, become_outer_reaper, mark, orphans, process};
+use heartbeat::process;
+use heartbeat::session::{StopHandle, become_outer_reaper, mark, orphans};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;

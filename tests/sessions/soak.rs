@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use heartbeat::session::{StopHandle, StopReason, children, process};
+use heartbeat::process;
+use heartbeat::session::{StopHandle, StopReason, children};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::rig::Rig;

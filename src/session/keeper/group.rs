@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::wait::waitpid;
 
 use super::protocol::Order;
-use super::system::{self, Birthplace};
+use crate::process::system::{self, Birthplace};
 use crate::session::containment::delegated_group;
 
 /// The group of one session; removed when it is dropped empty.

@@ -13,12 +13,14 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::protocol::{Frames, FromKeeper, encode};
-use super::system::Pidfd;
 use super::{ARGUMENT, protocol::ToKeeper};
+use crate::model::ProcessIdentity;
 use crate::model::SessionId;
+use crate::process;
+use crate::process::system::Pidfd;
 use crate::session::children::{self, Registration};
 use crate::session::containment::Tier;
-use crate::session::{ProcessIdentity, mark, process};
+use crate::session::mark;
 use crate::settings::Containment;
 
 /// Argument for the strongest containment the machine allows.

@@ -16,9 +16,9 @@ use super::protocol::{Ending, FromKeeper, Order, OwnReason, StartFailure, ToKeep
 use super::signals::Signals;
 use super::start;
 use super::sweep::{Swept, describe_left, sweep};
-use super::system::Birthplace;
 #[cfg(not(target_os = "linux"))]
-use crate::session::process;
+use crate::process;
+use crate::process::system::Birthplace;
 
 /// After this long something counts as unkillable; the keeper goes on trying.
 const SWEEP_WITHIN: Duration = Duration::from_secs(10);

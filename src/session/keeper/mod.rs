@@ -7,8 +7,6 @@
 //! Before the word to start it only prepares: it tells who it is, heartbeat commits the row, and
 //! then says GO. If the socket ends before that, it leaves and no agent has ever run.
 
-#[cfg(target_os = "macos")]
-pub mod apple;
 mod channel;
 mod group;
 pub mod launch;
@@ -20,7 +18,6 @@ pub mod protocol;
 mod signals;
 mod start;
 mod sweep;
-pub mod system;
 #[cfg(any(test, not(target_os = "linux")))]
 mod tracked;
 
@@ -37,8 +34,8 @@ use self::life::{Life, Tree};
 use self::namespace::Namespace;
 use self::protocol::{FromKeeper, Order, ToKeeper};
 use self::signals::Signals;
+use crate::process::{self, system};
 use crate::session::containment::Tier;
-use crate::session::process;
 
 pub use self::group::kill as kill_group;
 

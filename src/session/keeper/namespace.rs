@@ -24,8 +24,8 @@ use super::life::{ending_of, terminate};
 use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
 use super::signals::Signals;
 use super::start;
-use super::system::{self, Birthplace};
-use crate::session::process;
+use crate::process;
+use crate::process::system::{self, Birthplace};
 
 /// How long the init may take to come up.
 const INIT_WITHIN: Duration = Duration::from_secs(5);

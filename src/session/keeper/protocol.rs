@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::model::FailureKind;
+use crate::model::ProcessIdentity;
+use crate::session::agent::Exit;
 use crate::session::containment::Tier;
-use crate::session::{ProcessIdentity, agent::Exit};
 
 /// No honest frame is longer.
 pub const MAX_FRAME: usize = 16 << 20;

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use nix::unistd::{Pid, getpid, getppid};
 
 use super::protocol::{Order, StartFailure, StartStep};
-use super::system::{self, Birthplace};
+use crate::process::system::{self, Birthplace};
 
 /// Starts the agent as a direct child of this process and waits until its program runs.
 ///

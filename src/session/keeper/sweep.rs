@@ -14,7 +14,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::signals::Signals;
-use crate::session::process;
+use crate::process;
 
 /// Between two passes, unless a child ends before.
 const PAUSE: Duration = Duration::from_micros(200);

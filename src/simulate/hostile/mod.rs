@@ -227,7 +227,7 @@ fn hold(path: &Path) -> Option<File> {
 
 fn ignore_signals() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
-        crate::session::keeper::system::set_handler(signal, SigHandler::SigIgn);
+        crate::process::system::set_handler(signal, SigHandler::SigIgn);
     }
 }
 

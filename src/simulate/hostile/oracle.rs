@@ -90,7 +90,7 @@ impl Oracle {
                 .flatten()
                 .any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == self.path))
         };
-        crate::session::process::all().into_iter().filter(|pid| *pid != own).filter(holds).collect()
+        crate::process::all().into_iter().filter(|pid| *pid != own).filter(holds).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use nix::sys::signal::{SigHandler, Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{getpid, pause, setpgid, setsid};
 
-use crate::session::keeper::system;
+use crate::process::system;
 
 /// The open end of the named pipe.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! What macOS says about processes, in place of `/proc`.
 #![expect(unsafe_code, reason = "raw system calls; every block says why it is sound")]
 
-use crate::session::process::Stat;
+use super::Stat;
 
 /// The same facts as a line of `/proc/PID/stat`; times in microseconds since the epoch, used
 /// processor time in hundredths of a second.

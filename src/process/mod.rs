@@ -4,12 +4,19 @@
 //! time, the boot and, where the kernel has it, the inode of the pidfd; [`is_same`] compares all of
 //! them. On systems without `/proc` every reading is absent, and callers treat that as "unknown".
 
+#[cfg(target_os = "macos")]
+pub mod apple;
+pub mod machine;
+pub mod program;
+pub mod system;
+
 use std::fs;
 #[cfg(not(target_os = "macos"))]
 use std::path::Path;
 
-use super::ProcessIdentity;
-use super::keeper::system::Pidfd;
+pub use system::Pidfd;
+
+use crate::model::ProcessIdentity;
 
 /// One line of `/proc/PID/stat`, as far as it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,12 +53,12 @@ impl Stat {
 
 /// What the system says of a process; none if there is no such process.
 #[cfg(target_os = "macos")]
-pub use super::keeper::apple::{all, boot_id, stat};
+pub use apple::{all, boot_id, stat};
 
 /// Direct children of a process.
 #[cfg(target_os = "macos")]
 pub fn children(pid: u32) -> Option<Vec<u32>> {
-    Some(super::keeper::apple::children(pid))
+    Some(apple::children(pid))
 }
 
 /// Reads `/proc/PID/stat`; none if there is no such process.
@@ -111,6 +118,17 @@ pub fn open_verified(identity: &ProcessIdentity) -> Option<Pidfd> {
     let found = stat(identity.pid)?;
     let same = same_inode && found.start_time == identity.start_time && !found.is_dead();
     same.then_some(pidfd)
+}
+
+/// Who this process is.
+pub fn own_identity() -> ProcessIdentity {
+    let pid = std::process::id();
+    identity(pid).unwrap_or_else(|| ProcessIdentity {
+        pid,
+        start_time: 0,
+        pidfd_inode: None,
+        boot_id: boot_id(),
+    })
 }
 
 /// Is exactly that process alive?
@@ -198,7 +216,7 @@ pub fn environment(pid: u32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 
-/// Both values of the limit that carries the session's mark, see [`super::mark`].
+/// Both values of the limit that carries the session's mark, see [`crate::session::mark`].
 pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max realtime timeout"))?;

@@ -63,13 +63,13 @@ impl Pidfd {
     /// Remembers the process that has this number now.
     pub fn open(pid: u32) -> io::Result<Self> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
-        let stat = crate::session::process::stat(pid).ok_or_else(gone)?;
+        let stat = crate::process::stat(pid).ok_or_else(gone)?;
         Ok(Self { pid, start_time: stat.start_time })
     }
 
     /// Sends a signal, if the number still belongs to the same process.
     pub fn signal(&self, signal: nix::sys::signal::Signal) -> io::Result<()> {
-        let now = crate::session::process::stat(self.pid).map(|stat| stat.start_time);
+        let now = crate::process::stat(self.pid).map(|stat| stat.start_time);
         if now != Some(self.start_time) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
