@@ -82,7 +82,7 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
     let mut work = 0;
     for page in items.chunks(PAGE) {
         let seen = page.to_vec();
-        let known = journal.store().known(seen).await.unwrap();
+        let known = journal.store().items().known(seen).await.unwrap();
         let mut record = PageRecord::default();
         for (key, text) in page {
             let known = known.get(key).map(|known| Known {
@@ -104,7 +104,7 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
             let decision = if store_work { decision } else { Decision::Unchanged };
             record.planned.push(planned(key, text, decision, write));
         }
-        journal.record_page("ado", record).await.unwrap();
+        journal.items().record_page("ado", record).await.unwrap();
     }
     work
 }

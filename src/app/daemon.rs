@@ -207,7 +207,7 @@ where
         let id = RunId(uuid::Uuid::now_v7());
         match once::take_lock(&self.setting, "schedule", Some(id)) {
             Ok(lock) => {
-                let used = self.journal.use_tick(TickRow { run: Some(id), ..tick }).await?;
+                let used = self.journal.ticks().take(TickRow { run: Some(id), ..tick }).await?;
                 if used {
                     self.running = Some(self.start(id, Trigger::Schedule, lock));
                 }
@@ -248,7 +248,7 @@ where
             return;
         }
         let store = self.journal.store();
-        match store.prove_alive().await {
+        match store.check_writable().await {
             Ok(()) => self.notifier.alive(),
             Err(error) => {
                 tracing::error!(%error, "the state gives no sign of life; the watchdog is not fed");
@@ -263,8 +263,8 @@ where
     async fn status(&self) -> Result<String, CommandError> {
         let (store, config) = (self.journal.store(), &self.setting.config);
         let now = self.setting.clock.now();
-        let live = store.active_sessions().await?.len();
-        let today = store.spending_on(day_in(&config.schedule.timezone, now)).await?;
+        let live = store.sessions().active().await?.len();
+        let today = store.budget().on_day(day_in(&config.schedule.timezone, now)).await?;
         let next = self.timetable.schedule.next_after(now);
         let next = next.map_or_else(|| "never".into(), |next| next.to_string());
         let (most, spent) = (config.limits.max_live_sessions, today.committed());
@@ -305,7 +305,7 @@ where
         blocked_by: Option<RunId>,
     ) -> Result<bool, CommandError> {
         let (nominal, missed) = (tick.nominal, tick.missed);
-        let passed = self.journal.skip_tick(tick, blocked_by).await?;
+        let passed = self.journal.ticks().skip(tick, blocked_by).await?;
         if passed {
             tracing::warn!(%nominal, ?blocked_by, missed, "a scheduled time was passed over");
         }

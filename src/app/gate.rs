@@ -23,7 +23,7 @@ impl MachineGate {
 impl Gate for MachineGate {
     fn admit(&self) -> BoxFuture<'_, Result<(), (Reason, String)>> {
         Box::pin(async move {
-            let live = self.journal.store().active_sessions().await.unwrap_or_default();
+            let live = self.journal.store().sessions().active().await.unwrap_or_default();
             let keepers = live.iter().map(|session| session.keeper_pid);
             let mut readings = admission::read_machine();
             readings.tree_processes = admission::count_tree_processes(keepers);

@@ -179,7 +179,7 @@ impl Sessions for SupervisedSessions {
 impl SupervisedSessions {
     /// Private folders of sessions that are over: a crash may have left them.
     async fn remove_left_folders(&self) {
-        let live = self.journal.store().active_sessions().await.unwrap_or_default();
+        let live = self.journal.store().sessions().active().await.unwrap_or_default();
         let Ok(entries) = std::fs::read_dir(&self.scratch) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();

@@ -16,7 +16,7 @@ pub async fn close_crashed_runs(
     clock: &Clock,
 ) -> Result<Option<RunView>, CommandError> {
     let mut newest = None;
-    for run in store.unfinished_runs().await? {
+    for run in store.runs().unfinished().await? {
         if let Some(view) = close_crashed(store, clock, run).await? {
             tracing::warn!(run_id = %run, "a run of an earlier life had crashed");
             newest = newest.or(Some(view));
@@ -32,10 +32,10 @@ pub async fn close_crashed_runs(
 
 /// What an earlier life said of the configuration is no longer so: this one started with it.
 pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError> {
-    if journal.store().last_config_fault().await?.is_some() {
+    if journal.store().events().last_config_fault().await?.is_some() {
         journal.emit(Event::ConfigReloaded);
     }
-    if !journal.store().keys_waiting_for_restart().await?.is_empty() {
+    if !journal.store().events().keys_waiting_for_restart().await?.is_empty() {
         journal.emit(Event::RestartNeeded { keys: Vec::new() });
     }
     Ok(journal.flush().await?)

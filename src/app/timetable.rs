@@ -35,7 +35,7 @@ impl Timetable {
         now: Timestamp,
         running: Option<RunId>,
     ) -> Result<Decision, StoreError> {
-        let last_handled = store.last_tick(self.schedule.key(), no_later_than(now)).await?;
+        let last_handled = store.ticks().last(self.schedule.key(), no_later_than(now)).await?;
         let situation = Situation { now, last_handled, in_force_since: self.since, running };
         Ok(self.schedule.decide(self.policy, situation))
     }
@@ -85,7 +85,7 @@ mod tests {
             };
             let schedule = table.schedule.key();
             let run = Some(RunId(uuid::Uuid::nil()));
-            if journal.use_tick(TickRow { schedule, nominal, run, missed }).await.unwrap() {
+            if journal.ticks().take(TickRow { schedule, nominal, run, missed }).await.unwrap() {
                 used.push(nominal);
             }
         }
@@ -107,7 +107,7 @@ mod tests {
             missed: 0,
         };
         let table = Timetable { schedule, policy, since: clock.now() };
-        assert!(journal.use_tick(ahead).await.unwrap());
+        assert!(journal.ticks().take(ahead).await.unwrap());
         let (used, asked) = follow(&table, &journal, &clock, 180).await;
         assert_eq!(used.len(), 3, "{used:?}");
         assert_eq!(asked, 183, "once a second, and once more after each time used");

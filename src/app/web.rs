@@ -163,12 +163,12 @@ impl Actions for Hands {
     fn retry_item(&self, item: ItemKey) -> BoxFuture<'_, Result<(), ActionError>> {
         Box::pin(async move {
             let journal = self.journal().map_err(failed)?;
-            if journal.requeue(item.clone()).await.map_err(failed)? {
+            if journal.items().requeue(item.clone()).await.map_err(failed)? {
                 return Ok(());
             }
-            match journal.store().item(item.clone()).await.map_err(failed)? {
+            match journal.store().items().get(item.clone()).await.map_err(failed)? {
                 Some(_) => {
-                    let sessions = journal.store().sessions_of(item.clone()).await;
+                    let sessions = journal.store().sessions().of_item(item.clone()).await;
                     let alive = sessions.map_err(failed)?.iter().any(|session| session.alive);
                     Err(ActionError::NotNow(if alive {
                         format!("a session for {item} is running")

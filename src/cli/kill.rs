@@ -55,7 +55,7 @@ pub async fn kill(
 }
 
 async fn find(store: &Store, session: &str) -> Result<SessionId, CommandError> {
-    let found = store.live_like(session.to_lowercase()).await?;
+    let found = store.sessions().live_with_prefix(session.to_lowercase()).await?;
     match found.as_slice() {
         [one] if !session.is_empty() => Ok(*one),
         [] => Err(CommandError::NotFound(format!(

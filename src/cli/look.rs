@@ -43,7 +43,7 @@ impl Context {
         let key = show::parse_key(&config.source.name, item)?;
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
-        if !journal.requeue(key.clone()).await? {
+        if !journal.items().requeue(key.clone()).await? {
             let held = RunLock::look(reading.folder(), &self.clock)?.is_some();
             let why = show::why_not_requeued(&reading, &key, held).await?;
             return Err(CommandError::NotFound(why));
@@ -57,7 +57,7 @@ impl Context {
     /// The newest runs.
     pub(super) async fn runs(&self, limit: u32) -> Result<Code, CommandError> {
         self.list(async |store, _| {
-            let runs = store.runs(limit).await?;
+            let runs = store.runs().newest(limit).await?;
             let held = RunLock::look(store.folder(), &self.clock)?.is_some();
             self.print(&runs, |runs| show::render_runs(runs, held))
         })
@@ -67,7 +67,7 @@ impl Context {
     /// The newest sessions.
     pub(super) async fn sessions(&self, limit: u32) -> Result<Code, CommandError> {
         self.list(async |store, _| {
-            let sessions = store.sessions(limit).await?;
+            let sessions = store.sessions().newest(limit).await?;
             let held = RunLock::look(store.folder(), &self.clock)?.is_some();
             self.print(&sessions, |sessions| show::render_sessions(sessions, held))
         })

@@ -56,12 +56,12 @@ async fn scope(
         return Ok(Scope::Period { from: parse_since(since, zone, now)?, to });
     }
     let run = match &args.run {
-        Some(id) => store.run_like(id.to_lowercase()).await?.ok_or_else(|| {
+        Some(id) => store.runs().with_prefix(id.to_lowercase()).await?.ok_or_else(|| {
             CommandError::NotFound(format!(
                 "there is no run {id}, or several begin like that; `heartbeat runs` lists them"
             ))
         })?,
-        None => store.runs(1).await?.pop().ok_or_else(|| {
+        None => store.runs().newest(1).await?.pop().ok_or_else(|| {
             CommandError::NotFound("nothing has run on this state yet".to_owned())
         })?,
     };

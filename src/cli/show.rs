@@ -93,7 +93,7 @@ pub struct Story {
 /// The story of an item, named by number or key.
 pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, CommandError> {
     let key = parse_key(source, item)?;
-    let row = store.item(key.clone()).await?.ok_or_else(|| {
+    let row = store.items().get(key.clone()).await?.ok_or_else(|| {
         CommandError::NotFound(format!(
             "{key} has never been seen in {}; `heartbeat status` lists what has",
             store.folder().display()
@@ -101,10 +101,10 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
     })?;
     Ok(Story {
         item: row,
-        findings: store.findings_of(key.clone()).await?,
-        attempts: store.attempts_of(key.clone()).await?,
-        sessions: store.sessions_of(key.clone()).await?,
-        events: store.events_of(key).await?,
+        findings: store.findings().of_item(key.clone()).await?,
+        attempts: store.sessions().attempts_of(key.clone()).await?,
+        sessions: store.sessions().of_item(key.clone()).await?,
+        events: store.events().of_item(key).await?,
     })
 }
 
@@ -114,10 +114,10 @@ pub async fn why_not_requeued(
     key: &ItemKey,
     is_held: bool,
 ) -> Result<String, CommandError> {
-    if store.item(key.clone()).await?.is_none() {
+    if store.items().get(key.clone()).await?.is_none() {
         return Ok(format!("{key} was never seen; `heartbeat status` lists what was"));
     }
-    let alive = store.sessions_of(key.clone()).await?.iter().any(|session| session.alive);
+    let alive = store.sessions().of_item(key.clone()).await?.iter().any(|session| session.alive);
     Ok(if alive || is_held {
         format!("a session for {key} is running; `heartbeat kill` ends it")
     } else {

@@ -78,7 +78,7 @@ pub async fn status(
         crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
     let journal = Journal::open(store.clone(), clock, None)?;
     let memory = journal.load(&config.source.name).await;
-    let last_run = store.runs(1).await?.pop();
+    let last_run = store.runs().newest(1).await?.pop();
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
     Ok(Status {
@@ -87,20 +87,21 @@ pub async fn status(
         running: going_on.map(|run| run.run),
         last_run,
         next_run: schedule.next_after(now),
-        sessions: store.active_sessions().await?,
-        items: store.phase_counts().await?,
-        open: store.open_items(most_items).await?,
-        today: store.spending_on(day_in(zone, now)).await?,
+        sessions: store.sessions().active().await?,
+        items: store.items().phase_counts().await?,
+        open: store.items().open(most_items).await?,
+        today: store.budget().on_day(day_in(zone, now)).await?,
         spending: store
-            .spending_since(day_in(zone, now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
+            .budget()
+            .by_stage_since(day_in(zone, now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
             .await?,
         budget_per_day: config.budget.per_day,
         source: memory.ok(),
-        provider_suspended: store.provider_suspension("agent", now).await?,
-        agent_fault: store.agent_fault(now).await?,
+        provider_suspended: store.provider().suspension("agent", now).await?,
+        agent_fault: store.provider().agent_fault(now).await?,
         containment: containment(config).await,
-        config_fault: store.last_config_fault().await?,
-        config_waiting: store.keys_waiting_for_restart().await?,
+        config_fault: store.events().last_config_fault().await?,
+        config_waiting: store.events().keys_waiting_for_restart().await?,
     })
 }
 

@@ -69,18 +69,18 @@ impl Report {
     ) -> Result<Self, StoreError> {
         let (runs, spending, judged, findings, sessions) = match scope {
             Scope::Run { run } => (
-                store.run_like(run.to_string()).await?.into_iter().collect(),
-                store.spending_of(run).await?,
-                store.judged_in(run).await?,
-                store.findings_in(run).await?,
-                store.sessions_in(run).await?,
+                store.runs().with_prefix(run.to_string()).await?.into_iter().collect(),
+                store.budget().by_stage_in_run(run).await?,
+                store.items().judged_in(run).await?,
+                store.findings().in_run(run).await?,
+                store.sessions().in_run(run).await?,
             ),
             Scope::Period { from, to } => (
-                store.runs_between(from, to).await?,
-                store.spending_between(from, to).await?,
-                store.judged_between(from, to).await?,
-                store.findings_between(from, to).await?,
-                store.sessions_between(from, to).await?,
+                store.runs().between(from, to).await?,
+                store.budget().by_stage_between(from, to).await?,
+                store.items().judged_between(from, to).await?,
+                store.findings().between(from, to).await?,
+                store.sessions().between(from, to).await?,
             ),
         };
         let failed = |session: &SessionRow| {
@@ -96,8 +96,8 @@ impl Report {
             related: related(&judged),
             findings,
             failed_sessions: sessions.into_iter().filter(failed).collect(),
-            open: store.open_items(MOST_OPEN).await?,
-            parked: parked(&store.phase_counts().await?),
+            open: store.items().open(MOST_OPEN).await?,
+            parked: parked(&store.items().phase_counts().await?),
         })
     }
 

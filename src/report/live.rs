@@ -144,7 +144,7 @@ mod tests {
         let journal = Journal::open(store, Clock::system(), Some(run)).unwrap();
         let folder = run_folder(state.path(), run);
         let keeping = tokio::spawn(keep(journal.clone(), journal.follow(), folder.clone(), EVERY));
-        journal.begin_run(run, Trigger::Manual, 3).await.unwrap();
+        journal.runs().begin(run, Trigger::Manual, 3).await.unwrap();
         journal.emit(Event::TriageStarted { items: 1, sessions: 1 });
         journal.emit(Event::SessionRegistered {
             session,
@@ -183,7 +183,7 @@ mod tests {
         journal.emit(Event::SessionLiveness { session, liveness });
         journal.flush().await.unwrap();
         until(&folder, |live| live["sessions"][session.to_string()]["verdict"] == "quiet").await;
-        journal.end_run(run, RunOutcome::Completed, RunSummary::default()).await.unwrap();
+        journal.runs().end(run, RunOutcome::Completed, RunSummary::default()).await.unwrap();
         keeping.await.unwrap();
         let last = read(&folder).unwrap();
         assert_eq!(last["outcome"], "completed");

@@ -27,7 +27,7 @@ impl Run {
             None if !end.outcome.is_success() => return Ok(()),
             None => {}
         }
-        Ok(self.journal.note_agent_fault(fault).await?)
+        Ok(self.journal.provider().note_agent_fault(fault).await?)
     }
 
     /// The end of the run, if a session has shown that no session can work.

@@ -26,7 +26,7 @@ impl Run {
         let most = usize::try_from(self.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
         let mut line: VecDeque<Work> = deep.into();
         let beyond = line.split_off(most.min(line.len()));
-        self.journal.defer(keys_of(beyond), Reason::MaxDeepPerRun).await?;
+        self.journal.items().defer(keys_of(beyond), Reason::MaxDeepPerRun).await?;
         let slots = usize::try_from(self.config.limits.max_live_sessions).unwrap_or(1).max(1);
         let mut sessions: JoinSet<(ItemId, Result<Option<Reason>, RunError>)> = JoinSet::new();
         let mut live = Live::new();
@@ -53,7 +53,7 @@ impl Run {
                 _ = look.tick() => self.end_unwanted(&live).await,
             }
         }
-        self.journal.defer(keys_of(line), closed.unwrap_or(Reason::Shutdown)).await?;
+        self.journal.items().defer(keys_of(line), closed.unwrap_or(Reason::Shutdown)).await?;
         Ok(())
     }
 
@@ -81,14 +81,17 @@ impl Run {
                 let result = self.deep_result(session, *end, attempts, Some(&context.root));
                 let result = self.without_secrets(session, result).await;
                 let next = gate_after(&result);
-                self.journal.apply_deep(session, self.id, key, fingerprint, result.clone()).await?;
+                self.journal
+                    .results()
+                    .apply_deep(session, self.id, key, fingerprint, result.clone())
+                    .await?;
                 if let DeepResult::Finished(finding) = &result {
                     self.publish(&work.item.item.key, work.item.item.rev, finding).await?;
                 }
                 Ok(next)
             }
             Started::Refused(reason) => {
-                self.journal.defer(vec![key], reason).await?;
+                self.journal.items().defer(vec![key], reason).await?;
                 Ok(Some(reason))
             }
             Started::Taken => Ok(None),
@@ -141,7 +144,7 @@ impl Run {
     }
 
     async fn attempts_of(&self, key: &ItemKey) -> Result<u32, RunError> {
-        let row = self.journal.store().item(key.clone()).await?;
+        let row = self.journal.store().items().get(key.clone()).await?;
         Ok(row.map_or(1, |row| row.attempts))
     }
 

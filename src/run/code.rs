@@ -44,12 +44,12 @@ impl Run {
     ) -> Result<(), RunError> {
         let fault = RunError::NoCodeBase(missing.clone());
         self.note_fault(Some(item.clone()), Reason::NoCodeBase, fault);
-        Ok(self.journal.defer(vec![item], Reason::NoCodeBase).await?)
+        Ok(self.journal.items().defer(vec![item], Reason::NoCodeBase).await?)
     }
 
     /// The code base that a session of an earlier life read for this item, if it is still there.
     pub(super) async fn root_read_for(&self, item: ItemKey) -> Result<Option<PathBuf>, RunError> {
-        let told = self.journal.store().events_of(item).await?;
+        let told = self.journal.store().events().of_item(item).await?;
         let built = told.into_iter().rev().find_map(|recorded| match recorded.event {
             Event::ContextBuilt { root, .. } => root,
             _ => None,

@@ -51,7 +51,7 @@ impl Run {
     /// A baseline is one whoever starts the run. Where nobody said what to do, a person who starts a
     /// run by hand wants it to work; the schedule needs to be told once.
     pub(super) async fn first_run_policy(&self) -> Result<FirstRunStep, RunError> {
-        match (self.journal.store().first_run().await?, self.config.schedule.first_run) {
+        match (self.journal.store().sources().first_run().await?, self.config.schedule.first_run) {
             (Some(FirstRunFact::Over), _) => Ok(FirstRunStep::None),
             // One that was cut short goes on, whatever the configuration says by now.
             (Some(FirstRunFact::Baseline), _) | (None, FirstRun::Baseline) => {
@@ -65,7 +65,7 @@ impl Run {
     /// Counts and prices the backlog; stores no more than the count and starts nothing.
     async fn ask_first(&self) -> Result<FirstRunStep, RunError> {
         let now = self.journal.clock().now();
-        if let Some((items, at)) = self.journal.store().counted_backlog().await?
+        if let Some((items, at)) = self.journal.store().sources().backlog().await?
             && at <= now
             && now.duration_since(at) < COUNTED_FOR
         {
@@ -84,7 +84,7 @@ impl Run {
         if items == 0 || self.stopping().is_some() {
             return Ok(FirstRunStep::Process);
         }
-        self.journal.note_backlog(items, now).await?;
+        self.journal.sources().note_backlog(items, now).await?;
         Err(RunError::FirstRun(self.price(items)))
     }
 

@@ -56,7 +56,7 @@ impl Run {
                 return Ok(Started::Refused(Reason::RunDeadline));
             }
             let claim = self.claim_for(&job, subject.clone(), worst_case);
-            match self.journal.claim(claim.clone()).await? {
+            match self.journal.claims().take(claim.clone()).await? {
                 Ok(attempt) => job.attempt = attempt,
                 Err(ClaimRefusal::Taken(_)) => return Ok(Started::Taken),
                 Err(ClaimRefusal::Budget(refusal)) => {
@@ -77,7 +77,7 @@ impl Run {
                     return Ok(Started::Ended(session, Box::new(end)));
                 }
                 Err(LedgerError::Full { live, max }) => {
-                    self.journal.unclaim(claim).await?;
+                    self.journal.claims().give_back(claim).await?;
                     if Instant::now() >= until {
                         let detail = format!("{live} of {max} sessions are alive");
                         self.refuse(job.item.clone(), Reason::MaxLiveSessions, detail);
@@ -119,7 +119,7 @@ impl Run {
             }
             let now = self.journal.clock().now();
             let store = self.journal.store();
-            if let Some((until, why)) = store.provider_suspension(PROVIDER, now).await? {
+            if let Some((until, why)) = store.provider().suspension(PROVIDER, now).await? {
                 let detail = format!("the provider refuses work until {until}: {why}");
                 self.refuse(item.cloned(), Reason::ProviderLimit, detail);
                 return Ok(Err(Reason::ProviderLimit));
@@ -149,7 +149,7 @@ impl Run {
         let unstated = self.journal.clock().now() + UNSTATED_SUSPENSION;
         let until = end.suspended_until.unwrap_or(unstated);
         let reason = provider_reason(*why, &self.config);
-        Ok(self.journal.suspend_provider(PROVIDER, until, reason).await?)
+        Ok(self.journal.provider().suspend(PROVIDER, until, reason).await?)
     }
 }
 

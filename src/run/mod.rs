@@ -156,7 +156,10 @@ impl Run {
 
     /// The whole way. The caller holds the run lock.
     pub async fn perform(&self) -> Result<Ended, StoreError> {
-        self.journal.begin_run(self.id, self.trigger, self.config.limits.max_live_sessions).await?;
+        self.journal
+            .runs()
+            .begin(self.id, self.trigger, self.config.limits.max_live_sessions)
+            .await?;
         let worked = tokio::select! {
             worked = self.work() => worked,
             // Stores observations as they come, for as long as the work lasts.
@@ -165,7 +168,7 @@ impl Run {
         let error = worked.err();
         let view = self.journal.settled_view().await?;
         let (outcome, summary) = (self.outcome(error.as_ref(), &view), view.figures());
-        match (self.journal.end_run(self.id, outcome, summary).await, error) {
+        match (self.journal.runs().end(self.id, outcome, summary).await, error) {
             (Ok(()), error) => Ok(Ended { outcome, summary, error }),
             // The first failure of the state is the one to tell.
             (Err(_), Some(RunError::Store(first))) => Err(first),

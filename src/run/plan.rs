@@ -31,13 +31,13 @@ impl Run {
     async fn request(&self, now: Timestamp) -> Result<FetchRequest, RunError> {
         let store = self.journal.store();
         let overlap = SignedDuration::try_from(self.config.source.overlap).unwrap_or_default();
-        let cursor = store.cursor(self.config.source.name.clone()).await?;
+        let cursor = store.sources().cursor(self.config.source.name.clone()).await?;
         // Twice the line: enough to fill it when half of what was left is no longer work.
         let revisit = self.config.limits.max_items_per_run.saturating_mul(2);
         let urgent = self.config.order.urgent_priority;
         Ok(FetchRequest {
             changed_since: cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor)),
-            also: store.to_revisit(now, revisit, urgent).await?,
+            also: store.items().to_revisit(now, revisit, urgent).await?,
         })
     }
 
@@ -66,9 +66,9 @@ impl Run {
         totals.deferred += left.len() as u64;
         left.iter().for_each(|work| crowd_out(&mut shares, work.why));
         let left = left.into_iter().map(|work| work.item.item.key).collect();
-        self.journal.defer(left, Reason::MaxItemsPerRun).await?;
+        self.journal.items().defer(left, Reason::MaxItemsPerRun).await?;
         if first_run == FirstRunStep::Baseline && self.stopping().is_none() {
-            self.journal.note_first_run(FirstRunFact::Over).await?;
+            self.journal.sources().note_first_run(FirstRunFact::Over).await?;
         }
         let (items, vanished) = (totals.items, totals.vanished);
         self.emit(Event::FetchCompleted { items, vanished, requests });
@@ -92,7 +92,7 @@ impl Run {
     async fn take_page(&self, reading: &mut Reading, page: Page) -> Result<(), RunError> {
         let items = self.clean_all(page.items).await?;
         let seen = items.iter().map(|(item, text)| (item.item.key.clone(), text.clone())).collect();
-        let known = self.journal.store().known(seen).await?;
+        let known = self.journal.store().items().known(seen).await?;
         let mut record = PageRecord {
             vanished: page.vanished.iter().map(|id| self.key(*id)).collect(),
             cursor: page.cursor,
@@ -112,7 +112,7 @@ impl Run {
             let place = work.place(&self.config.order);
             reading.place(planned, work, place, &mut record);
         }
-        Ok(self.journal.record_page(&self.config.source.name, record).await?)
+        Ok(self.journal.items().record_page(&self.config.source.name, record).await?)
     }
 
     /// Cleaning is real work, so it does not run on the event loop.

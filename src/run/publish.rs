@@ -25,7 +25,7 @@ impl Run {
             || FetchError::new(FailureClass::Transient, "heartbeat was stopped meanwhile");
         let written = self.with_grace(self.write(key, seen, finding)).await;
         match written.unwrap_or_else(|| Err(stopped())) {
-            Ok(rev) => Ok(self.journal.record_publication(item, rev).await?),
+            Ok(rev) => Ok(self.journal.publications().record(item, rev).await?),
             Err(error) => {
                 let (class, message) = (error.class.as_str().into(), error.message);
                 self.emit(Event::PublishFailed { item, class, message });

@@ -77,14 +77,14 @@ impl Run {
             // Once: an item that is edited without end has its turn all the same.
             Since::Changed if work.deferrals > 0 => Ok(true),
             Since::Changed => {
-                self.journal.defer(vec![item.key.clone()], Reason::ContentChanged).await?;
+                self.journal.items().defer(vec![item.key.clone()], Reason::ContentChanged).await?;
                 Ok(false)
             }
         }
     }
 
     async fn leave_alone(&self, item: ItemKey) -> Result<bool, RunError> {
-        self.journal.vanish(item, Reason::OutOfQuery).await?;
+        self.journal.items().vanish(item, Reason::OutOfQuery).await?;
         Ok(false)
     }
 

@@ -15,8 +15,8 @@ impl Run {
             LedgerError::Store(message) => StoreError::Ledger(message),
             full @ LedgerError::Full { .. } => StoreError::Ledger(full.to_string()),
         })?;
-        self.journal.release_unregistered().await?;
-        for session in self.journal.store().unapplied().await? {
+        self.journal.claims().give_back_unstarted().await?;
+        for session in self.journal.store().results().unapplied().await? {
             match session.stage {
                 Stage::Triage => self.apply_left_triage(session).await?,
                 Stage::Deep => self.apply_left_deep(session).await?,
@@ -38,7 +38,7 @@ impl Run {
             Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None })
         };
         let results = left.subject.into_iter().filter_map(judged).collect();
-        Ok(self.journal.apply_triage(Some(left.session), results).await?)
+        Ok(self.journal.results().apply_triage(Some(left.session), results).await?)
     }
 
     async fn apply_left_deep(&self, left: UnappliedSession) -> Result<(), RunError> {
@@ -55,9 +55,12 @@ impl Run {
             DeepResult::Finished(finding) => Some(finding.clone()),
             _ => None,
         };
-        self.journal.apply_deep(left.session, self.id, key.clone(), fingerprint, result).await?;
+        self.journal
+            .results()
+            .apply_deep(left.session, self.id, key.clone(), fingerprint, result)
+            .await?;
         // The revision it was made from: nothing was read since.
-        let seen = self.journal.store().item(key.clone()).await?.map(|row| row.revision);
+        let seen = self.journal.store().items().get(key.clone()).await?.map(|row| row.revision);
         match (found, seen) {
             (Some(finding), Some(seen)) => self.publish(&key, seen, &finding).await,
             _ => Ok(()),

@@ -79,7 +79,7 @@ pub struct RehearsedPrompt {
 impl Run {
     /// Plans and renders, and stops there. The journal must be one on a copy of the state.
     pub async fn rehearse(&self) -> Result<Rehearsal, RunError> {
-        let before = self.journal.store().last_event().await?;
+        let before = self.journal.store().events().last_number().await?;
         let work = self.plan().await?;
         self.journal.flush().await?;
         let mut prompts = self.triage_prompts(&work)?;
@@ -111,7 +111,7 @@ impl Run {
             work.iter().map(|work| (&work.item.item.key, &work.item)).collect();
         let (mut decisions, mut places) = (Vec::<RehearsedDecision>::new(), HashMap::new());
         loop {
-            let told = self.journal.store().events_after(before, EVENTS_AT_ONCE).await?;
+            let told = self.journal.store().events().after(before, EVENTS_AT_ONCE).await?;
             let Some(last) = told.last() else { return Ok(decisions) };
             before = last.seq;
             for recorded in told {

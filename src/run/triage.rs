@@ -98,12 +98,14 @@ impl Run {
             }
             Started::Ended(session, end) => match end.outcome.retry_class() {
                 RetryClass::DoesNotCount => {
-                    self.journal.apply_triage(Some(session), Vec::new()).await?;
+                    self.journal.results().apply_triage(Some(session), Vec::new()).await?;
                     Ok(Asked::Refused(not_its_fault(&end.outcome)))
                 }
                 _ => {
                     let most = self.config.limits.max_attempts;
-                    Ok(Asked::Failed(self.journal.triage_failed(session, subject, most).await?))
+                    Ok(Asked::Failed(
+                        self.journal.results().triage_failed(session, subject, most).await?,
+                    ))
                 }
             },
             Started::Refused(reason) => Ok(Asked::Refused(reason)),
@@ -157,7 +159,7 @@ impl Run {
             .filter_map(|verdict| by_id.get(&verdict.id).map(|work| (work, verdict)))
             .map(|(work, verdict)| result(work, verdict.clone(), true, None))
             .collect();
-        self.journal.apply_triage(session, results).await?;
+        self.journal.results().apply_triage(session, results).await?;
         Ok(verdicts.into_iter().filter(|verdict| verdict.needs_deep_analysis).collect())
     }
 
@@ -186,14 +188,14 @@ impl Run {
             }
             results.push(result(work, fallback.verdict, false, park));
         }
-        self.journal.apply_triage(None, results).await?;
+        self.journal.results().apply_triage(None, results).await?;
         Ok(deep)
     }
 
     /// The whole batch stays in line, with the reason.
     async fn leave(&self, batch: &Batch, by_id: &ById, reason: Reason) -> Result<(), RunError> {
         let keys = subject(batch, by_id).into_iter().map(|(key, _)| key).collect();
-        Ok(self.journal.defer(keys, reason).await?)
+        Ok(self.journal.items().defer(keys, reason).await?)
     }
 }
 

@@ -6,7 +6,8 @@
 use rusqlite::{Connection, Transaction, params};
 use serde::Serialize;
 
-use super::{Sql, Store, StoreError};
+use super::subjects::{Budget, Reader};
+use super::{Sql, StoreError};
 use crate::model::{RunId, SessionId, Stage, Usd};
 
 /// What may be spent.
@@ -126,14 +127,14 @@ fn spending(row: &rusqlite::Row<'_>) -> Sql<Spending> {
     Ok(Spending { spent: row.get(0)?, reserved: row.get(1)? })
 }
 
-impl Store {
+impl<R: Reader> Budget<'_, R> {
     /// Money of one day, as `2026-11-16`.
-    pub async fn spending_on(&self, day: String) -> Result<Spending, StoreError> {
+    pub async fn on_day(self, day: String) -> Result<Spending, StoreError> {
         self.read(move |connection| on_day(connection, &day)).await
     }
 
     /// Money of one run.
-    pub async fn spending_in(&self, run: RunId) -> Result<Spending, StoreError> {
+    pub async fn in_run(self, run: RunId) -> Result<Spending, StoreError> {
         self.read(move |connection| in_run(connection, run)).await
     }
 }

@@ -5,6 +5,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::budget::{self, BudgetCaps, BudgetRefusal, Reservation};
 use super::rows::{Ms, to_json};
+use super::subjects::{Claims, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::model::{ItemKey, RunId, SessionId, Stage, Usd};
 
@@ -40,12 +41,12 @@ pub enum ClaimRefusal {
     Taken(ItemKey),
 }
 
-impl Journal {
+impl Claims<'_, Journal> {
     /// Takes the work. A deep claim makes its item `claimed` and counts the attempt, which is
     /// returned; a triage claim only reserves its money and returns 1.
-    pub async fn claim(&self, claim: Claim) -> Result<Result<u32, ClaimRefusal>, StoreError> {
-        let now = self.clock().now();
-        self.commit(move |transaction, _| {
+    pub async fn take(self, claim: Claim) -> Result<Result<u32, ClaimRefusal>, StoreError> {
+        let now = self.0.clock().now();
+        self.0.commit(move |transaction, _| {
             let attempt = match claim.stage {
                 Stage::Triage => 1,
                 Stage::Deep => match take_item(transaction, &claim)? {
@@ -88,22 +89,58 @@ impl Journal {
     }
 
     /// Gives a claim back whole: nothing was started for it.
-    pub async fn unclaim(&self, claim: Claim) -> Result<(), StoreError> {
-        self.commit(move |transaction, _| {
-            budget::release(transaction, claim.session)?;
-            transaction.execute("DELETE FROM attempts WHERE session = ?1", [claim.session])?;
-            transaction.execute(
-                "DELETE FROM sessions WHERE session = ?1 AND ended_at IS NULL",
-                [claim.session],
-            )?;
-            if claim.stage == Stage::Deep {
-                give_back_item(transaction, &claim.subject)?;
-            }
-            Ok(())
-        })
-        .await
+    pub async fn give_back(self, claim: Claim) -> Result<(), StoreError> {
+        self.0
+            .commit(move |transaction, _| {
+                budget::release(transaction, claim.session)?;
+                transaction.execute("DELETE FROM attempts WHERE session = ?1", [claim.session])?;
+                transaction.execute(
+                    "DELETE FROM sessions WHERE session = ?1 AND ended_at IS NULL",
+                    [claim.session],
+                )?;
+                if claim.stage == Stage::Deep {
+                    give_back_item(transaction, &claim.subject)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Claims whose session never got a row: nothing was started, so everything is given back.
+    /// Only for whoever holds the run lock.
+    pub async fn give_back_unstarted(self) -> Result<usize, StoreError> {
+        let lost = self.read(|connection| {
+            connection.query_row(&format!("SELECT count(*) FROM ({LOST})"), [], |row| row.get(0))
+        });
+        let lost: u32 = lost.await?;
+        if lost == 0 {
+            return Ok(0);
+        }
+        self.0
+            .commit(|transaction, _| {
+                let lost = LOST;
+                transaction.execute(
+                    &format!(
+                        "UPDATE heartbeat_state
+                     SET phase = 'pending', reason = 'carried_over', attempts = max(attempts - 1, 0)
+                     WHERE phase = 'claimed'
+                       AND key IN (SELECT item FROM sessions WHERE session IN ({lost}))"
+                    ),
+                    [],
+                )?;
+                for table in ["attempts", "budget"] {
+                    transaction
+                        .execute(&format!("DELETE FROM {table} WHERE session IN ({lost})"), [])?;
+                }
+                transaction.execute(&format!("DELETE FROM sessions WHERE session IN ({lost})"), [])
+            })
+            .await
     }
 }
+
+/// Sessions that were claimed and never got a row.
+const LOST: &str = "SELECT session FROM sessions WHERE applied = 0 AND ended_at IS NULL
+                    AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
 
 fn subject_key(claim: &Claim) -> ItemKey {
     claim

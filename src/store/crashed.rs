@@ -16,7 +16,7 @@ pub async fn close_crashed(
     clock: &Clock,
     run: RunId,
 ) -> Result<Option<RunView>, StoreError> {
-    let events = store.events_in(run).await?;
+    let events = store.events().in_run(run).await?;
     let mut view = RunView::default();
     for recorded in &events {
         view.apply(recorded);
@@ -40,7 +40,7 @@ pub async fn close_crashed(
             Ok(())
         })
         .await?;
-    let closed = store.events_in(run).await?;
+    let closed = store.events().in_run(run).await?;
     closed.iter().skip(events.len()).for_each(|recorded| view.apply(recorded));
     Ok(Some(view))
 }

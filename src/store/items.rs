@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
-use super::pages::FirstRunFact;
-use super::rows::{Ms, from_optional_json, from_word, to_json, to_word};
-use super::{Journal, Sql, Store, StoreError};
+use super::rows::{Ms, from_optional_json, from_word, to_word};
+use super::subjects::{Items, Reader};
+use super::{Journal, Sql, StoreError};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Verdict};
 
@@ -77,10 +77,10 @@ const KNOWN: &str = "SELECT phase, reason, revision, fingerprint, processed_fing
           WHERE a.key = ?1 AND a.fingerprint = ?2 AND a.counted = 1) END AS used
      FROM heartbeat_state WHERE key = ?1";
 
-impl Store {
+impl<R: Reader> Items<'_, R> {
     /// What is known of these items, each with the fingerprint it is seen with.
     pub async fn known(
-        &self,
+        self,
         seen: Vec<(ItemKey, String)>,
     ) -> Result<HashMap<ItemKey, KnownItem>, StoreError> {
         self.read(move |connection| {
@@ -103,7 +103,7 @@ impl Store {
     /// most `limit` of them, those left out longest first, and as many urgent ones; what changes
     /// beyond that comes with the query anyway.
     pub async fn to_revisit(
-        &self,
+        self,
         now: Timestamp,
         limit: u32,
         urgent_priority: i64,
@@ -130,99 +130,51 @@ impl Store {
         })
         .await
     }
-
-    /// Where the next query of this source begins; none before the first run.
-    pub async fn cursor(&self, source: String) -> Result<Option<Timestamp>, StoreError> {
-        self.read(move |connection| {
-            connection
-                .query_row("SELECT changed_since FROM cursors WHERE source = ?1", [source], |row| {
-                    row.get::<_, Ms>(0).map(|ms| ms.0)
-                })
-                .optional()
-        })
-        .await
-    }
-
-    /// How far the first run on this state came; none: there was none yet.
-    pub async fn first_run(&self) -> Result<Option<FirstRunFact>, StoreError> {
-        self.read(|connection| {
-            let value: Option<String> = connection
-                .query_row("SELECT value FROM facts WHERE name = 'first_run'", [], |row| row.get(0))
-                .optional()?;
-            Ok(value.map(|value| match value.as_str() {
-                "baseline" => FirstRunFact::Baseline,
-                _ => FirstRunFact::Over,
-            }))
-        })
-        .await
-    }
-
-    /// How many items the backlog had when it was last counted, and when that was.
-    pub async fn counted_backlog(&self) -> Result<Option<(u64, Timestamp)>, StoreError> {
-        self.read(|connection| {
-            let value: Option<String> = connection
-                .query_row("SELECT value FROM facts WHERE name = 'backlog'", [], |row| row.get(0))
-                .optional()?;
-            Ok(value.and_then(|value| serde_json::from_str(&value).ok()))
-        })
-        .await
-    }
 }
 
-impl Journal {
-    /// The backlog was counted, before anybody said what to do with it.
-    pub async fn note_backlog(&self, items: u64, at: Timestamp) -> Result<(), StoreError> {
-        self.commit(move |transaction, _| {
-            let value = to_json(&(items, at))?;
-            transaction
-                .execute(
-                    "INSERT INTO facts (name, value) VALUES ('backlog', ?1)
-                     ON CONFLICT (name) DO UPDATE SET value = ?1",
-                    [value],
-                )
-                .map(drop)
-        })
-        .await
-    }
-
+impl Items<'_, Journal> {
     /// Items did not get their turn: they go to the head of the next run's line.
-    pub async fn defer(&self, keys: Vec<ItemKey>, reason: Reason) -> Result<(), StoreError> {
+    pub async fn defer(self, keys: Vec<ItemKey>, reason: Reason) -> Result<(), StoreError> {
         if keys.is_empty() {
             return Ok(());
         }
-        self.commit(move |transaction, told| {
-            keys.iter().try_for_each(|key| defer_item(transaction, key, reason, told))
-        })
-        .await
+        self.0
+            .commit(move |transaction, told| {
+                keys.iter().try_for_each(|key| defer_item(transaction, key, reason, told))
+            })
+            .await
     }
 
     /// An item is gone or out of the query before its turn came.
-    pub async fn vanish(&self, key: ItemKey, reason: Reason) -> Result<(), StoreError> {
-        let now = self.clock().now();
-        self.commit(move |transaction, told| vanish_item(transaction, &key, reason, now, told))
+    pub async fn vanish(self, key: ItemKey, reason: Reason) -> Result<(), StoreError> {
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, told| vanish_item(transaction, &key, reason, now, told))
             .await
     }
 
     /// Puts a parked, waiting or finished item back in line, with all its attempts.
-    pub async fn requeue(&self, key: ItemKey) -> Result<bool, StoreError> {
-        self.commit(move |transaction, told| {
-            let changed = transaction.execute(
-                "UPDATE heartbeat_state
+    pub async fn requeue(self, key: ItemKey) -> Result<bool, StoreError> {
+        self.0
+            .commit(move |transaction, told| {
+                let changed = transaction.execute(
+                    "UPDATE heartbeat_state
                  SET phase = 'pending', reason = 'retry_requested', attempts = 0,
                      next_attempt = NULL, processed_fingerprint = NULL, verdict = NULL,
                      triage_failures = 0
                  WHERE key = ?1 AND phase <> 'claimed'",
-                [&key],
-            )?;
-            if changed > 0 {
-                transaction.execute("UPDATE attempts SET counted = 0 WHERE key = ?1", [&key])?;
-                let (rev, title) = title_of(transaction, &key)?;
-                let (decision, reason) = (Decision::Changed, Reason::RetryRequested);
-                told.push(Event::ItemDecided { item: key, rev, title, decision, reason });
-            }
-            Ok(changed > 0)
-        })
-        .await
+                    [&key],
+                )?;
+                if changed > 0 {
+                    transaction
+                        .execute("UPDATE attempts SET counted = 0 WHERE key = ?1", [&key])?;
+                    let (rev, title) = title_of(transaction, &key)?;
+                    let (decision, reason) = (Decision::Changed, Reason::RetryRequested);
+                    told.push(Event::ItemDecided { item: key, rev, title, decision, reason });
+                }
+                Ok(changed > 0)
+            })
+            .await
     }
 }
 

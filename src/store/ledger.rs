@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use rusqlite::{Row, Transaction, params};
 
 use super::rows::{Ms, from_word, to_json};
+use super::subjects::Reader;
 use super::{Journal, Sql, StoreError, budget};
 use crate::model::ProcessIdentity;
 use crate::model::{BoxFuture, Outcome, SessionId, Usage};

@@ -87,17 +87,18 @@ mod tests {
         drop(connection);
         let store = Store::open(folder.path()).unwrap();
         let key = |id| ItemKey::new("ado", ItemId(id));
-        let item = store.item(key(2)).await.unwrap().unwrap();
+        let item = store.items().get(key(2)).await.unwrap().unwrap();
         assert_eq!((item.phase, item.deferrals), (Phase::Pending, 2));
         assert!(item.verdict.is_some());
-        assert_eq!(store.findings_of(key(1)).await.unwrap().len(), 1);
-        assert_eq!(store.first_run().await.unwrap(), Some(FirstRunFact::Over));
+        assert_eq!(store.findings().of_item(key(1)).await.unwrap().len(), 1);
+        assert_eq!(store.sources().first_run().await.unwrap(), Some(FirstRunFact::Over));
         let counted: Vec<bool> = store
+            .sessions()
             .attempts_of(key(1))
             .await
             .unwrap()
             .into_iter()
-            .chain(store.attempts_of(key(3)).await.unwrap())
+            .chain(store.sessions().attempts_of(key(3)).await.unwrap())
             .map(|attempt| attempt.counted)
             .collect();
         assert_eq!(counted, [true, false]);
@@ -107,6 +108,6 @@ mod tests {
     async fn an_empty_state_has_its_first_run_before_it() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        assert_eq!(store.first_run().await.unwrap(), None);
+        assert_eq!(store.sources().first_run().await.unwrap(), None);
     }
 }

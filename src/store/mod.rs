@@ -4,34 +4,36 @@
 //! disk, and paused-clock tests stay true. Every fact is one transaction, and the events that tell
 //! it are written in the same one (see [`Journal`]).
 
-mod attempts;
 mod budget;
 mod claims;
 mod crashed;
 mod dry;
+mod events;
 mod exclusive;
 pub mod fault;
+mod findings;
+mod item_rows;
 mod items;
 mod journal;
 mod ledger;
 mod lock;
-mod memory;
 mod migrate;
 mod ndjson;
-mod periods;
 mod pages;
 mod place;
 mod provider;
 mod publications;
-mod related;
 mod results;
 mod retention;
 mod rows;
 mod runs;
+mod sessions;
+mod sources;
 mod spending;
+mod subjects;
+mod ticks;
 mod totals;
 mod transfer;
-mod views;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,26 +44,32 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use crate::private;
 
-pub use attempts::AttemptRow;
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use crashed::close_crashed;
 pub use dry::scratch_copy;
+pub use findings::FindingRow;
+pub use item_rows::{ItemRow, JudgedItem, OpenItems};
 pub use items::{KnownItem, Phase};
 pub use journal::{Journal, run_folder};
 pub use lock::{Held, Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use ndjson::catch_up;
-pub use pages::{FirstRunFact, PageRecord, Planned, Write};
+pub use pages::{PageRecord, Planned, Write};
 pub use place::{prepare_folder, refuse_foreign};
-pub use related::JudgedItem;
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
-pub use runs::{RunRow, TickRow};
+pub use runs::RunRow;
+pub use sessions::{ActiveSession, AttemptRow, SessionRow};
+pub use sources::FirstRunFact;
 pub use spending::StageSpending;
+pub use subjects::{
+    Budget, Claims, Events, Findings, Items, Provider, Publications, Reader, Results, Runs,
+    Sessions, Sources, Ticks,
+};
+pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};
 pub use transfer::TransferError;
-pub use views::{ActiveSession, FindingRow, ItemRow, OpenItems, SessionRow};
 
 /// How long a writer in the way is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -253,16 +261,16 @@ impl Store {
         work(&self.inner.connection()).map_err(|error| explain(&self.inner.database, error))
     }
 
-    /// Reads without writing.
-    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Sql<T> + Send + 'static,
-    {
-        self.blocking(move |connection| work(connection)).await
+    /// Shows that the state can be written now, without writing anything.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        let store = self.clone();
+        let check = move || {
+            store.transact_here(|transaction| transaction.query_row("SELECT 1", [], |_| Ok(())))
+        };
+        tokio::task::spawn_blocking(check).await.map_err(|e| StoreError::Worker(e.to_string()))?
     }
 
-    async fn blocking<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(crate) async fn blocking<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> Sql<T> + Send + 'static,

@@ -17,7 +17,7 @@ use crate::model::RunId;
 
 /// Adds what the file of `run` lacks; returns how many events that were. The run must be over.
 pub async fn catch_up(store: &Store, run: RunId) -> Result<usize, StoreError> {
-    let stored = store.events_in(run).await?;
+    let stored = store.events().in_run(run).await?;
     let folder = run_folder(store.folder(), run);
     let completed = tokio::task::spawn_blocking({
         let folder = folder.clone();
@@ -86,7 +86,7 @@ mod tests {
         let store = Store::open(folder).unwrap();
         let run = RunId(uuid::Uuid::now_v7());
         let journal = Journal::open(store.clone(), Clock::system(), Some(run)).unwrap();
-        journal.begin_run(run, Trigger::Manual, 3).await.unwrap();
+        journal.runs().begin(run, Trigger::Manual, 3).await.unwrap();
         for items in 0..events {
             journal.emit(Event::FetchProgressed { items });
         }
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(read(&store, run), whole, "cut at {length}");
         }
         assert_eq!(catch_up(&store, run).await.unwrap(), 0, "nothing is left to add");
-        assert_eq!(store.unfinished_runs().await.unwrap(), [run]);
+        assert_eq!(store.runs().unfinished().await.unwrap(), [run]);
     }
 
     #[tokio::test]

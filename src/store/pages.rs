@@ -6,6 +6,8 @@ use rusqlite::{Transaction, params};
 
 use super::items::{Phase, defer_item, vanish_item};
 use super::rows::{Ms, to_word};
+use super::sources::{FirstRunFact, move_cursor, set_first_run};
+use super::subjects::Items;
 use super::{Journal, Sql, StoreError};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey};
@@ -81,57 +83,37 @@ impl PageRecord {
     }
 }
 
-/// How far the first run on a state came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FirstRunFact {
-    /// The present is being recorded as seen; a run that was cut short goes on with it.
-    Baseline,
-    /// Over: from now on, what is new is work.
-    Over,
-}
-
-impl FirstRunFact {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Over => "over",
-        }
-    }
-}
-
-impl Journal {
+impl Items<'_, Journal> {
     /// Stores the decisions on a page: nothing the source delivered can be lost after this.
     /// A page that changes nothing is not written at all.
-    pub async fn record_page(&self, source: &str, page: PageRecord) -> Result<(), StoreError> {
+    pub async fn record_page(self, source: &str, page: PageRecord) -> Result<(), StoreError> {
         let source = source.to_owned();
         if page.is_idle(None) {
             return Ok(());
         }
-        if page.cursor.is_some() && page.is_idle(self.store().cursor(source.clone()).await?) {
+        if page.cursor.is_some()
+            && page.is_idle(self.0.store().sources().cursor(source.clone()).await?)
+        {
             return Ok(());
         }
-        let now = self.clock().now();
-        self.commit(move |transaction, told| {
-            for planned in &page.planned {
-                record_item(transaction, planned, now, page.baseline, told)?;
-            }
-            for key in &page.crowded_out {
-                defer_item(transaction, key, Reason::MaxItemsPerRun, told)?;
-            }
-            for key in &page.vanished {
-                vanish_item(transaction, key, Reason::Deleted, now, told)?;
-            }
-            if let Some(fact) = page.first_run {
-                set_first_run(transaction, fact)?;
-            }
-            move_cursor(transaction, &source, page.cursor)
-        })
-        .await
-    }
-
-    /// The first run on this state came this far.
-    pub async fn note_first_run(&self, fact: FirstRunFact) -> Result<(), StoreError> {
-        self.commit(move |transaction, _| set_first_run(transaction, fact)).await
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, told| {
+                for planned in &page.planned {
+                    record_item(transaction, planned, now, page.baseline, told)?;
+                }
+                for key in &page.crowded_out {
+                    defer_item(transaction, key, Reason::MaxItemsPerRun, told)?;
+                }
+                for key in &page.vanished {
+                    vanish_item(transaction, key, Reason::Deleted, now, told)?;
+                }
+                if let Some(fact) = page.first_run {
+                    set_first_run(transaction, fact)?;
+                }
+                move_cursor(transaction, &source, page.cursor)
+            })
+            .await
     }
 }
 
@@ -230,28 +212,5 @@ fn upsert(
             u32::from(planned.decision == Decision::Deferred),
             planned.attempts,
         ])
-        .map(drop)
-}
-
-fn set_first_run(transaction: &Transaction<'_>, fact: FirstRunFact) -> Sql<()> {
-    transaction
-        .execute(
-            "INSERT INTO facts (name, value) VALUES ('first_run', ?1)
-             ON CONFLICT (name) DO UPDATE SET value = ?1 WHERE value <> 'over'",
-            [fact.as_str()],
-        )
-        .map(drop)
-}
-
-/// Forward only: a clock that was set back cannot make us read everything again.
-fn move_cursor(transaction: &Transaction<'_>, source: &str, to: Option<Timestamp>) -> Sql<()> {
-    let Some(to) = to else { return Ok(()) };
-    transaction
-        .execute(
-            "INSERT INTO cursors (source, changed_since) VALUES (?1, ?2)
-             ON CONFLICT (source) DO UPDATE SET changed_since = max(changed_since, ?2)
-             WHERE changed_since < ?2",
-            params![source, Ms(to)],
-        )
         .map(drop)
 }

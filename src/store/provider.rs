@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension, params};
 
 use super::rows::Ms;
-use super::{Journal, Store, StoreError};
+use super::subjects::{Provider, Reader};
+use super::{Journal, StoreError};
 use crate::event::Event;
 
 /// The longest limits are weekly; a later time was written by a clock that was wrong.
@@ -13,62 +14,65 @@ const LONGEST_SUSPENSION: SignedDuration = SignedDuration::from_hours(24 * 8);
 /// The row that keeps what is wrong with the agent's configuration, beside the provider's own.
 const AGENT_CONFIGURATION: &str = "agent configuration";
 
-impl Journal {
+impl Provider<'_, Journal> {
     /// Remembers what is wrong with the agent's configuration, for those who look; or that nothing
     /// is, by what a session has shown. It holds nobody up: the next run tries again.
-    pub async fn note_agent_fault(&self, fault: Option<String>) -> Result<(), StoreError> {
-        let known = self.store().agent_fault(self.clock().now()).await?;
+    pub async fn note_agent_fault(self, fault: Option<String>) -> Result<(), StoreError> {
+        let known = self.agent_fault(self.0.clock().now()).await?;
         if fault == known {
             return Ok(());
         }
-        let until = self.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or_default();
-        self.commit(move |transaction, _| {
-            transaction.execute("DELETE FROM provider WHERE name = ?1", [AGENT_CONFIGURATION])?;
-            if let Some(fault) = fault {
-                transaction.execute(
-                    "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)",
-                    params![AGENT_CONFIGURATION, Ms(until), fault],
-                )?;
-            }
-            Ok(())
-        })
-        .await
+        let until = self.0.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or_default();
+        self.0
+            .commit(move |transaction, _| {
+                transaction
+                    .execute("DELETE FROM provider WHERE name = ?1", [AGENT_CONFIGURATION])?;
+                if let Some(fault) = fault {
+                    transaction.execute(
+                        "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)",
+                        params![AGENT_CONFIGURATION, Ms(until), fault],
+                    )?;
+                }
+                Ok(())
+            })
+            .await
     }
 
     /// Remembers that the provider called `name` refuses work until `until`, or for the longest time
     /// that is believed: then it is asked again.
-    pub async fn suspend_provider(
-        &self,
+    pub async fn suspend(
+        self,
         name: &'static str,
         until: Timestamp,
         reason: String,
     ) -> Result<(), StoreError> {
-        let furthest = self.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or(until);
+        let furthest = self.0.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or(until);
         let until = until.min(furthest);
-        self.commit(move |transaction, told| {
-            transaction.execute(
-                "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)
+        self.0
+            .commit(move |transaction, told| {
+                transaction.execute(
+                    "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)
                  ON CONFLICT (name) DO UPDATE SET until = ?2, reason = ?3
                  WHERE until < ?2 OR until > ?4",
-                params![name, Ms(until), reason, Ms(furthest)],
-            )?;
-            told.push(Event::ProviderSuspended { until, reason });
-            Ok(())
-        })
-        .await
+                    params![name, Ms(until), reason, Ms(furthest)],
+                )?;
+                told.push(Event::ProviderSuspended { until, reason });
+                Ok(())
+            })
+            .await
     }
 }
 
-impl Store {
+impl<R: Reader> Provider<'_, R> {
     /// What was last found wrong with the agent's configuration, unless a session has worked since.
-    pub async fn agent_fault(&self, now: Timestamp) -> Result<Option<String>, StoreError> {
-        let fault = self.provider_suspension(AGENT_CONFIGURATION, now).await?;
+    pub async fn agent_fault(self, now: Timestamp) -> Result<Option<String>, StoreError> {
+        let fault = self.suspension(AGENT_CONFIGURATION, now).await?;
         Ok(fault.map(|(_, reason)| reason))
     }
 
     /// Until when the provider refuses work, and why; none if it does not.
-    pub async fn provider_suspension(
-        &self,
+    pub async fn suspension(
+        self,
         name: &'static str,
         now: Timestamp,
     ) -> Result<Option<(Timestamp, String)>, StoreError> {

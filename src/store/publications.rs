@@ -2,21 +2,23 @@
 
 use rusqlite::params;
 
+use super::subjects::Publications;
 use super::{Journal, StoreError};
 use crate::event::Event;
 use crate::model::ItemKey;
 
-impl Journal {
+impl Publications<'_, Journal> {
     /// A finding stands on its item now; the revision that made is one we have seen.
-    pub async fn record_publication(&self, key: ItemKey, rev: i64) -> Result<(), StoreError> {
-        self.commit(move |transaction, told| {
-            transaction.execute(
-                "UPDATE heartbeat_state SET revision = max(revision, ?2) WHERE key = ?1",
-                params![key, rev],
-            )?;
-            told.push(Event::FindingPublished { item: key, rev });
-            Ok(())
-        })
-        .await
+    pub async fn record(self, key: ItemKey, rev: i64) -> Result<(), StoreError> {
+        self.0
+            .commit(move |transaction, told| {
+                transaction.execute(
+                    "UPDATE heartbeat_state SET revision = max(revision, ?2) WHERE key = ?1",
+                    params![key, rev],
+                )?;
+                told.push(Event::FindingPublished { item: key, rev });
+                Ok(())
+            })
+            .await
     }
 }

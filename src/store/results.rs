@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json, to_word};
-use super::{Journal, Sql, Store, StoreError, budget};
+use super::subjects::{Reader, Results};
+use super::{Journal, Sql, StoreError, budget};
 use crate::event::{Event, Reason};
 use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
 
@@ -65,9 +66,9 @@ pub struct UnappliedSession {
     pub usage: Usage,
 }
 
-impl Store {
+impl<R: Reader> Results<'_, R> {
     /// Sessions whose result is not part of the state yet.
-    pub async fn unapplied(&self) -> Result<Vec<UnappliedSession>, StoreError> {
+    pub async fn unapplied(self) -> Result<Vec<UnappliedSession>, StoreError> {
         self.read(|connection| {
             connection
                 .prepare(
@@ -81,144 +82,113 @@ impl Store {
     }
 }
 
-impl Journal {
+impl Results<'_, Journal> {
     /// Stores the verdicts of one triage session: items that need no deep analysis are finished
     /// here, the others keep their verdict for when their turn comes.
     pub async fn apply_triage(
-        &self,
+        self,
         session: Option<SessionId>,
         results: Vec<TriageResult>,
     ) -> Result<(), StoreError> {
-        let now = self.clock().now();
-        self.commit(move |transaction, told| {
-            for result in &results {
-                apply_verdict(transaction, result, now, told)?;
-            }
-            session.map_or(Ok(()), |session| mark_applied(transaction, session, Ms(now)))
-        })
-        .await
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, told| {
+                for result in &results {
+                    apply_verdict(transaction, result, now, told)?;
+                }
+                session.map_or(Ok(()), |session| mark_applied(transaction, session, Ms(now)))
+            })
+            .await
     }
 
     /// A triage session failed with these items in it. They stay in line; those for whom it was the
     /// `most`-th time in a row are returned, and need another way.
     pub async fn triage_failed(
-        &self,
+        self,
         session: SessionId,
         items: Vec<(ItemKey, String)>,
         most: u32,
     ) -> Result<Vec<ItemKey>, StoreError> {
-        let now = self.clock().now();
-        self.commit(move |transaction, _| {
-            let mut out = Vec::new();
-            for (key, fingerprint) in items {
-                let failures: Option<u32> = transaction
-                    .prepare_cached(
-                        "UPDATE heartbeat_state SET triage_failures = triage_failures + 1
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, _| {
+                let mut out = Vec::new();
+                for (key, fingerprint) in items {
+                    let failures: Option<u32> = transaction
+                        .prepare_cached(
+                            "UPDATE heartbeat_state SET triage_failures = triage_failures + 1
                          WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending'
                          RETURNING triage_failures",
-                    )?
-                    .query_row(params![key, fingerprint], |row| row.get(0))
-                    .optional()?;
-                if failures.is_some_and(|failures| failures >= most) {
-                    out.push(key);
+                        )?
+                        .query_row(params![key, fingerprint], |row| row.get(0))
+                        .optional()?;
+                    if failures.is_some_and(|failures| failures >= most) {
+                        out.push(key);
+                    }
                 }
-            }
-            mark_applied(transaction, session, Ms(now))?;
-            Ok(out)
-        })
-        .await
+                mark_applied(transaction, session, Ms(now))?;
+                Ok(out)
+            })
+            .await
     }
 
     /// Stores what a deep session left: finding or failure, the item's state, the attempt's end.
     pub async fn apply_deep(
-        &self,
+        self,
         session: SessionId,
         run: RunId,
         key: ItemKey,
         fingerprint: String,
         result: DeepResult,
     ) -> Result<(), StoreError> {
-        let now = self.clock().now();
-        self.commit(move |transaction, told| {
-            let subject = Subject { session, run, key: &key, fingerprint: &fingerprint, now };
-            let outcome = match &result {
-                DeepResult::Finished(finding) => {
-                    told.push(finish(transaction, &subject, finding)?);
-                    &Outcome::Completed
-                }
-                DeepResult::TryAgain(outcome, next) => {
-                    told.push(wait(transaction, &subject, outcome, *next)?);
-                    outcome
-                }
-                DeepResult::GiveUp(outcome) => {
-                    let reason = Reason::AttemptsExhausted;
-                    told.push(park(transaction, &subject, reason)?);
-                    outcome
-                }
-                DeepResult::NotItsFault(outcome, reason) => {
-                    told.push(give_back(transaction, &subject, *reason)?);
-                    outcome
-                }
-                DeepResult::Stopped(outcome) => {
-                    let reason = Reason::StoppedByOperator;
-                    give_back(transaction, &subject, reason)?;
-                    told.push(park(transaction, &subject, reason)?);
-                    outcome
-                }
-                DeepResult::Gone(outcome) => {
-                    give_back(transaction, &subject, Reason::OutOfQuery)?;
-                    vanish_item(transaction, &key, Reason::OutOfQuery, now, told)?;
-                    outcome
-                }
-            };
-            let outcome = to_json(outcome)?;
-            transaction.execute(
-                "UPDATE attempts SET ended_at = ?2, outcome = ?3 WHERE session = ?1",
-                params![session, Ms(now), outcome],
-            )?;
-            transaction.execute(
-                "UPDATE sessions SET outcome = ?2 WHERE session = ?1 AND outcome IS NULL",
-                params![session, outcome],
-            )?;
-            mark_applied(transaction, session, Ms(now))
-        })
-        .await
-    }
-
-    /// Claims whose session never got a row: nothing was started, so everything is given back.
-    /// Only for whoever holds the run lock.
-    pub async fn release_unregistered(&self) -> Result<usize, StoreError> {
-        let lost = self.store().read(|connection| {
-            connection.query_row(&format!("SELECT count(*) FROM ({LOST})"), [], |row| row.get(0))
-        });
-        let lost: u32 = lost.await?;
-        if lost == 0 {
-            return Ok(0);
-        }
-        self.commit(|transaction, _| {
-            let lost = LOST;
-            transaction.execute(
-                &format!(
-                    "UPDATE heartbeat_state
-                     SET phase = 'pending', reason = 'carried_over', attempts = max(attempts - 1, 0)
-                     WHERE phase = 'claimed'
-                       AND key IN (SELECT item FROM sessions WHERE session IN ({lost}))"
-                ),
-                [],
-            )?;
-            for table in ["attempts", "budget"] {
-                transaction
-                    .execute(&format!("DELETE FROM {table} WHERE session IN ({lost})"), [])?;
-            }
-            transaction.execute(&format!("DELETE FROM sessions WHERE session IN ({lost})"), [])
-        })
-        .await
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, told| {
+                let subject = Subject { session, run, key: &key, fingerprint: &fingerprint, now };
+                let outcome = match &result {
+                    DeepResult::Finished(finding) => {
+                        told.push(finish(transaction, &subject, finding)?);
+                        &Outcome::Completed
+                    }
+                    DeepResult::TryAgain(outcome, next) => {
+                        told.push(wait(transaction, &subject, outcome, *next)?);
+                        outcome
+                    }
+                    DeepResult::GiveUp(outcome) => {
+                        let reason = Reason::AttemptsExhausted;
+                        told.push(park(transaction, &subject, reason)?);
+                        outcome
+                    }
+                    DeepResult::NotItsFault(outcome, reason) => {
+                        told.push(give_back(transaction, &subject, *reason)?);
+                        outcome
+                    }
+                    DeepResult::Stopped(outcome) => {
+                        let reason = Reason::StoppedByOperator;
+                        give_back(transaction, &subject, reason)?;
+                        told.push(park(transaction, &subject, reason)?);
+                        outcome
+                    }
+                    DeepResult::Gone(outcome) => {
+                        give_back(transaction, &subject, Reason::OutOfQuery)?;
+                        vanish_item(transaction, &key, Reason::OutOfQuery, now, told)?;
+                        outcome
+                    }
+                };
+                let outcome = to_json(outcome)?;
+                transaction.execute(
+                    "UPDATE attempts SET ended_at = ?2, outcome = ?3 WHERE session = ?1",
+                    params![session, Ms(now), outcome],
+                )?;
+                transaction.execute(
+                    "UPDATE sessions SET outcome = ?2 WHERE session = ?1 AND outcome IS NULL",
+                    params![session, outcome],
+                )?;
+                mark_applied(transaction, session, Ms(now))
+            })
+            .await
     }
 }
-
-/// Sessions that were claimed and never got a row.
-const LOST: &str = "SELECT session FROM sessions WHERE applied = 0 AND ended_at IS NULL
-                    AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
 
 struct Subject<'a> {
     session: SessionId,

@@ -104,3 +104,8 @@ fn parse<T: DeserializeOwned>(text: &str, word: bool) -> Sql<T> {
         Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e))
     })
 }
+
+/// The time of a column that may be null.
+pub fn optional_time(row: &Row<'_>, column: &str) -> Sql<Option<Timestamp>> {
+    Ok(row.get::<_, Option<Ms>>(column)?.map(|ms| ms.0))
+}

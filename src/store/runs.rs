@@ -1,11 +1,12 @@
 //! Runs and the scheduled times that led to them.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Row, params};
 use serde::Serialize;
 
 use super::rows::{Ms, from_optional_json, from_optional_word, from_word, to_json, to_word};
-use super::{Journal, Sql, Store, StoreError};
+use super::subjects::{Reader, Runs};
+use super::{Journal, Sql, StoreError};
 use crate::event::{Event, RunOutcome, RunSummary, Trigger};
 use crate::model::RunId;
 
@@ -26,143 +27,96 @@ pub struct RunRow {
     pub summary: Option<RunSummary>,
 }
 
-/// A scheduled time that was used or passed over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TickRow {
-    /// Name of the schedule: its expression and zone.
-    pub schedule: String,
-    /// The time it was due.
-    pub nominal: Timestamp,
-    /// The run it led to; none: skipped.
-    pub run: Option<RunId>,
-    /// How many due times it stands for beyond itself.
-    pub missed: u32,
-}
-
-impl Journal {
+impl Runs<'_, Journal> {
     /// Begins a run. Whoever holds the run lock may call it, so any unfinished run is a crashed one
     /// and is closed as such.
-    pub async fn begin_run(
-        &self,
+    pub async fn begin(
+        self,
         run: RunId,
         trigger: Trigger,
         max_live_sessions: u32,
     ) -> Result<(), StoreError> {
-        let now = Ms(self.clock().now());
-        self.commit(move |transaction, told| {
-            transaction.execute(
-                "UPDATE runs SET ended_at = ?1, outcome = 'crashed' WHERE ended_at IS NULL",
-                [now],
-            )?;
-            transaction.execute(
-                "INSERT INTO runs (run, trigger, started_at) VALUES (?1, ?2, ?3)",
-                params![run, to_word(&trigger)?, now],
-            )?;
-            told.push(Event::RunStarted { trigger, max_live_sessions });
-            Ok(())
-        })
-        .await
+        let now = Ms(self.0.clock().now());
+        self.0
+            .commit(move |transaction, told| {
+                transaction.execute(
+                    "UPDATE runs SET ended_at = ?1, outcome = 'crashed' WHERE ended_at IS NULL",
+                    [now],
+                )?;
+                transaction.execute(
+                    "INSERT INTO runs (run, trigger, started_at) VALUES (?1, ?2, ?3)",
+                    params![run, to_word(&trigger)?, now],
+                )?;
+                told.push(Event::RunStarted { trigger, max_live_sessions });
+                Ok(())
+            })
+            .await
     }
 
     /// Ends a run.
-    pub async fn end_run(
-        &self,
+    pub async fn end(
+        self,
         run: RunId,
         outcome: RunOutcome,
         summary: RunSummary,
     ) -> Result<(), StoreError> {
-        let now = self.clock().now();
-        self.commit(move |transaction, told| {
-            let started: Ms = transaction.query_row(
-                "UPDATE runs SET ended_at = ?2, outcome = ?3, summary = ?4 WHERE run = ?1
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, told| {
+                let started: Ms = transaction.query_row(
+                    "UPDATE runs SET ended_at = ?2, outcome = ?3, summary = ?4 WHERE run = ?1
                  RETURNING started_at",
-                params![run, Ms(now), to_word(&outcome)?, to_json(&summary)?],
-                |row| row.get(0),
-            )?;
-            let duration = now.duration_since(started.0).as_millis();
-            let duration_ms = u64::try_from(duration).unwrap_or(0);
-            told.push(Event::RunEnded { outcome, summary, duration_ms });
-            Ok(())
-        })
-        .await
-    }
-
-    /// Uses a scheduled time up. False: someone else was faster, do nothing.
-    pub async fn use_tick(&self, tick: TickRow) -> Result<bool, StoreError> {
-        let now = Ms(self.clock().now());
-        self.commit(move |transaction, _| record_tick(transaction, now, &tick)).await
-    }
-
-    /// Lets a scheduled time go, and tells it. False: someone else has decided about it.
-    pub async fn skip_tick(
-        &self,
-        tick: TickRow,
-        blocked_by: Option<RunId>,
-    ) -> Result<bool, StoreError> {
-        let now = Ms(self.clock().now());
-        self.commit(move |transaction, told| {
-            let recorded = record_tick(transaction, now, &TickRow { run: None, ..tick.clone() })?;
-            if recorded {
-                let TickRow { nominal, missed, .. } = tick;
-                told.push(Event::TickSkipped { nominal, blocked_by, missed });
-            }
-            Ok(recorded)
-        })
-        .await
+                    params![run, Ms(now), to_word(&outcome)?, to_json(&summary)?],
+                    |row| row.get(0),
+                )?;
+                let duration = now.duration_since(started.0).as_millis();
+                let duration_ms = u64::try_from(duration).unwrap_or(0);
+                told.push(Event::RunEnded { outcome, summary, duration_ms });
+                Ok(())
+            })
+            .await
     }
 }
 
-fn record_tick(transaction: &Transaction<'_>, now: Ms, tick: &TickRow) -> Sql<bool> {
-    let decision = if tick.run.is_some() { "fired" } else { "skipped" };
-    let recorded = transaction.execute(
-        "INSERT OR IGNORE INTO ticks (schedule, nominal, decided_at, decision, run, missed)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![tick.schedule, Ms(tick.nominal), now, decision, tick.run, tick.missed],
-    )?;
-    Ok(recorded == 1)
-}
-
-impl Store {
-    /// The newest scheduled time that was used or passed over, of those up to `until`: a clock that
-    /// was ahead may have left later ones.
-    pub async fn last_tick(
-        &self,
-        schedule: String,
-        until: Timestamp,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        self.read(move |connection| {
-            connection.query_row(
-                "SELECT max(nominal) FROM ticks WHERE schedule = ?1 AND nominal <= ?2",
-                params![schedule, Ms(until)],
-                |row| Ok(row.get::<_, Option<Ms>>(0)?.map(|ms| ms.0)),
-            )
-        })
-        .await
-    }
-
+impl<R: Reader> Runs<'_, R> {
     /// The newest runs, newest first.
-    pub async fn runs(&self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        self.read(move |connection| {
-            connection
-                .prepare("SELECT * FROM runs ORDER BY started_at DESC, run DESC LIMIT ?1")?
-                .query_map([limit], run_row)?
-                .collect()
-        })
+    pub async fn newest(self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
+        self.rows(
+            "SELECT * FROM runs ORDER BY started_at DESC, run DESC LIMIT ?1",
+            [limit],
+            run_row,
+        )
         .await
     }
 
     /// The run that is going on, if one is.
-    pub async fn running(&self) -> Result<Option<RunRow>, StoreError> {
-        self.read(|connection| {
-            connection
-                .query_row("SELECT * FROM runs WHERE ended_at IS NULL LIMIT 1", [], run_row)
-                .optional()
-        })
-        .await
+    pub async fn current(self) -> Result<Option<RunRow>, StoreError> {
+        self.first_row("SELECT * FROM runs WHERE ended_at IS NULL LIMIT 1", [], run_row).await
+    }
+
+    /// One run, by the beginning of its id; none if there is no such run or there are several.
+    pub async fn with_prefix(self, beginning: String) -> Result<Option<RunRow>, StoreError> {
+        let sql = "SELECT * FROM runs WHERE substr(run, 1, length(?1)) = ?1 LIMIT 2";
+        let mut found = self.rows(sql, [beginning], run_row).await?;
+        Ok(if found.len() == 1 { found.pop() } else { None })
+    }
+
+    /// Runs that began in `[from, to)`, oldest first.
+    pub async fn between(self, from: Timestamp, to: Timestamp) -> Result<Vec<RunRow>, StoreError> {
+        let sql = "SELECT * FROM runs WHERE started_at >= ?1 AND started_at < ?2
+                   ORDER BY started_at, run";
+        self.rows(sql, (Ms(from), Ms(to)), run_row).await
+    }
+
+    /// Runs that were never ended. Whoever holds the run lock knows them for crashed.
+    pub async fn unfinished(self) -> Result<Vec<RunId>, StoreError> {
+        let sql = "SELECT run FROM runs WHERE ended_at IS NULL OR outcome = 'crashed'
+                   ORDER BY started_at DESC LIMIT 10";
+        self.rows(sql, [], |row| row.get(0)).await
     }
 }
 
-pub(super) fn run_row(row: &Row<'_>) -> Sql<RunRow> {
+fn run_row(row: &Row<'_>) -> Sql<RunRow> {
     Ok(RunRow {
         run: row.get("run")?,
         trigger: from_word(row, "trigger")?,

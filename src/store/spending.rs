@@ -5,7 +5,8 @@ use rusqlite::Params;
 use serde::Serialize;
 
 use super::rows::{Ms, from_word};
-use super::{Sql, Store, StoreError};
+use super::subjects::{Budget, Reader};
+use super::{Sql, StoreError};
 use crate::model::{RunId, Stage, Usd};
 
 /// The money of one purpose on one day.
@@ -36,20 +37,20 @@ const SUMS: &str = "
 
 const ORDER: &str = "GROUP BY b.day, b.stage ORDER BY b.day DESC, b.stage DESC";
 
-impl Store {
+impl<R: Reader> Budget<'_, R> {
     /// Every day since `day`, the newest first, triage before deep analysis.
-    pub async fn spending_since(&self, day: String) -> Result<Vec<StageSpending>, StoreError> {
+    pub async fn by_stage_since(self, day: String) -> Result<Vec<StageSpending>, StoreError> {
         self.spending_where("b.day >= ?1", (day,)).await
     }
 
     /// The same of one run only.
-    pub async fn spending_of(&self, run: RunId) -> Result<Vec<StageSpending>, StoreError> {
+    pub async fn by_stage_in_run(self, run: RunId) -> Result<Vec<StageSpending>, StoreError> {
         self.spending_where("b.run = ?1", (run,)).await
     }
 
     /// The same of the runs that began in `[from, to)`.
-    pub async fn spending_between(
-        &self,
+    pub async fn by_stage_between(
+        self,
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<StageSpending>, StoreError> {
@@ -58,15 +59,12 @@ impl Store {
     }
 
     async fn spending_where(
-        &self,
+        self,
         condition: &str,
         values: impl Params + Send + 'static,
     ) -> Result<Vec<StageSpending>, StoreError> {
         let sql = format!("{SUMS} WHERE {condition} {ORDER}");
-        self.read(move |connection| {
-            connection.prepare(&sql)?.query_map(values, stage_spending)?.collect()
-        })
-        .await
+        self.rows(sql, values, stage_spending).await
     }
 }
 

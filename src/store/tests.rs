@@ -27,7 +27,7 @@ async fn state() -> State {
     let run = RunId(Uuid::now_v7());
     let store = Store::open(&folder.path().join("state")).unwrap();
     let journal = Journal::open(store, clock, Some(run)).unwrap();
-    journal.begin_run(run, Trigger::Manual, 3).await.unwrap();
+    journal.runs().begin(run, Trigger::Manual, 3).await.unwrap();
     State { folder, journal, run }
 }
 
@@ -175,10 +175,15 @@ async fn rubbish_is_told_as_damage_and_never_emptied() {
 async fn a_fact_and_its_events_come_together_and_in_order() {
     let state = state().await;
     state.journal.emit(Event::FetchStarted);
-    state.journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    state
+        .journal
+        .items()
+        .record_page("ado", page(vec![planned(1, "f1", Decision::New)]))
+        .await
+        .unwrap();
     state.journal.emit(Event::ConfigReloaded);
     state.journal.flush().await.unwrap();
-    let events = state.journal.store().events_in(state.run).await.unwrap();
+    let events = state.journal.store().events().in_run(state.run).await.unwrap();
     let names: Vec<_> = events.iter().map(|e| std::mem::discriminant(&e.event)).collect();
     assert_eq!(names.len(), 4);
     assert_eq!(names[1], std::mem::discriminant(&Event::FetchStarted));
@@ -195,7 +200,7 @@ async fn a_fact_and_its_events_come_together_and_in_order() {
 async fn a_deep_item_goes_from_pending_to_done_once() {
     let state = state().await;
     let (journal, store) = (&state.journal, state.journal.store());
-    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    journal.items().record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
     let verdict = TriageResult {
         key: key(1),
         fingerprint: "f1".into(),
@@ -203,24 +208,28 @@ async fn a_deep_item_goes_from_pending_to_done_once() {
         from_model: true,
         park: None,
     };
-    journal.apply_triage(None, vec![verdict]).await.unwrap();
+    journal.results().apply_triage(None, vec![verdict]).await.unwrap();
     let first = claim(&state, 1, caps(5.0, 20.0));
-    assert_eq!(journal.claim(first.clone()).await.unwrap(), Ok(1));
+    assert_eq!(journal.claims().take(first.clone()).await.unwrap(), Ok(1));
     let second = claim(&state, 1, caps(5.0, 20.0));
-    assert_eq!(journal.claim(second).await.unwrap(), Err(ClaimRefusal::Taken(key(1))));
+    assert_eq!(journal.claims().take(second).await.unwrap(), Err(ClaimRefusal::Taken(key(1))));
     journal.register(ledger_row(&first), 3).await.unwrap();
     assert_eq!(journal.open_rows().await.unwrap(), [ledger_row(&first)]);
     journal.close(first.session, ended(Outcome::Completed, 0.1)).await.unwrap();
-    let unapplied = store.unapplied().await.unwrap();
+    let unapplied = store.results().unapplied().await.unwrap();
     assert_eq!(unapplied.len(), 1, "a crash here would lose nothing");
     assert_eq!(unapplied[0].output, Some(serde_json::json!({"answer": 1})));
     let result = DeepResult::Finished(Box::new(finding()));
-    journal.apply_deep(first.session, state.run, key(1), "f1".into(), result).await.unwrap();
-    assert!(store.unapplied().await.unwrap().is_empty());
-    let item = store.item(key(1)).await.unwrap().unwrap();
+    journal
+        .results()
+        .apply_deep(first.session, state.run, key(1), "f1".into(), result)
+        .await
+        .unwrap();
+    assert!(store.results().unapplied().await.unwrap().is_empty());
+    let item = store.items().get(key(1)).await.unwrap().unwrap();
     assert_eq!((item.phase, item.attempts), (Phase::Done, 1));
-    assert_eq!(store.findings_of(key(1)).await.unwrap().len(), 1);
-    assert_eq!(store.spending_in(state.run).await.unwrap().spent, Usd::from_dollars(0.1));
+    assert_eq!(store.findings().of_item(key(1)).await.unwrap().len(), 1);
+    assert_eq!(store.budget().in_run(state.run).await.unwrap().spent, Usd::from_dollars(0.1));
 }
 
 #[tokio::test]
@@ -240,26 +249,26 @@ async fn a_budget_counts_worst_cases_until_the_real_cost_is_known() {
     let state = state().await;
     let journal = &state.journal;
     let items = (1..=4).map(|id| planned(id, "f1", Decision::New)).collect();
-    journal.record_page("ado", page(items)).await.unwrap();
+    journal.items().record_page("ado", page(items)).await.unwrap();
     let caps = caps(1.0, 20.0);
     let claims: Vec<_> = (1..=4).map(|id| claim(&state, id, caps)).collect();
-    assert_eq!(journal.claim(claims[0].clone()).await.unwrap(), Ok(1));
-    assert_eq!(journal.claim(claims[1].clone()).await.unwrap(), Ok(1));
-    let refusal = journal.claim(claims[2].clone()).await.unwrap().unwrap_err();
+    assert_eq!(journal.claims().take(claims[0].clone()).await.unwrap(), Ok(1));
+    assert_eq!(journal.claims().take(claims[1].clone()).await.unwrap(), Ok(1));
+    let refusal = journal.claims().take(claims[2].clone()).await.unwrap().unwrap_err();
     assert!(
         matches!(refusal, ClaimRefusal::Budget(BudgetRefusal { window: "run", .. })),
         "{refusal}"
     );
-    let left = journal.store().item(key(3)).await.unwrap().unwrap();
+    let left = journal.store().items().get(key(3)).await.unwrap().unwrap();
     assert_eq!((left.phase, left.attempts), (Phase::Pending, 0), "a refused claim takes nothing");
     journal.register(ledger_row(&claims[0]), 3).await.unwrap();
     journal.close(claims[0].session, ended(Outcome::Completed, 0.01)).await.unwrap();
     assert_eq!(
-        journal.claim(claims[2].clone()).await.unwrap().unwrap_err().to_string(),
+        journal.claims().take(claims[2].clone()).await.unwrap().unwrap_err().to_string(),
         "$0.50 more would pass the budget $1.00 per run ($0.51 spent or reserved)"
     );
-    journal.unclaim(claims[1].clone()).await.unwrap();
-    assert_eq!(journal.claim(claims[2].clone()).await.unwrap(), Ok(1));
+    journal.claims().give_back(claims[1].clone()).await.unwrap();
+    assert_eq!(journal.claims().take(claims[2].clone()).await.unwrap(), Ok(1));
 }
 
 #[tokio::test]
@@ -267,58 +276,66 @@ async fn a_session_that_never_told_its_cost_counts_at_its_worst() {
     let state = state().await;
     let journal = &state.journal;
     let items = [1, 2, 3].map(|id| planned(id, "f1", Decision::New)).to_vec();
-    journal.record_page("ado", page(items)).await.unwrap();
+    journal.items().record_page("ado", page(items)).await.unwrap();
     for (id, outcome, cost) in [
         (1, Outcome::TimedOut, 0.5),
         (2, Outcome::SpawnFailed { why: crate::model::FailureKind::NotFound }, 0.0),
     ] {
         let claim = claim(&state, id, caps(5.0, 5.0));
-        let before = journal.store().spending_in(state.run).await.unwrap().spent;
-        journal.claim(claim.clone()).await.unwrap().unwrap();
+        let before = journal.store().budget().in_run(state.run).await.unwrap().spent;
+        journal.claims().take(claim.clone()).await.unwrap().unwrap();
         journal.register(ledger_row(&claim), 3).await.unwrap();
         journal.close(claim.session, ended(outcome, 0.0)).await.unwrap();
-        let after = journal.store().spending_in(state.run).await.unwrap();
+        let after = journal.store().budget().in_run(state.run).await.unwrap();
         assert_eq!(after.spent - before, Usd::from_dollars(cost));
         assert_eq!(after.reserved, Usd::ZERO);
     }
     let told = claim(&state, 3, caps(5.0, 5.0));
-    journal.claim(told.clone()).await.unwrap().unwrap();
+    journal.claims().take(told.clone()).await.unwrap().unwrap();
     journal.register(ledger_row(&told), 3).await.unwrap();
     journal.close(told.session, ended(Outcome::Completed, 0.1)).await.unwrap();
-    let spending = journal.store().spending_of(state.run).await.unwrap();
+    let spending = journal.store().budget().by_stage_in_run(state.run).await.unwrap();
     let [deep] = spending.as_slice() else { panic!("{spending:?}") };
     assert_eq!((deep.day.as_str(), deep.stage, deep.sessions), ("2026-11-16", Stage::Deep, 3));
     assert_eq!(deep.spent, Usd::from_dollars(0.6));
     assert_eq!(deep.estimated, Usd::from_dollars(0.5), "one of them never told");
-    assert_eq!(journal.store().spending_since("2026-11-17".into()).await.unwrap(), []);
+    assert_eq!(journal.store().budget().by_stage_since("2026-11-17".into()).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_claim_without_a_row_is_given_back_whole_after_a_crash() {
     let state = state().await;
     let journal = &state.journal;
-    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
-    journal.claim(claim(&state, 1, caps(5.0, 5.0))).await.unwrap().unwrap();
-    assert_eq!(journal.release_unregistered().await.unwrap(), 1);
-    let item = journal.store().item(key(1)).await.unwrap().unwrap();
+    journal.items().record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    journal.claims().take(claim(&state, 1, caps(5.0, 5.0))).await.unwrap().unwrap();
+    assert_eq!(journal.claims().give_back_unstarted().await.unwrap(), 1);
+    let item = journal.store().items().get(key(1)).await.unwrap().unwrap();
     assert_eq!((item.phase, item.attempts), (Phase::Pending, 0));
-    assert_eq!(journal.store().spending_in(state.run).await.unwrap(), Spending::default());
+    assert_eq!(journal.store().budget().in_run(state.run).await.unwrap(), Spending::default());
 }
 
 #[tokio::test]
 async fn new_text_starts_with_all_attempts_and_without_the_old_verdict() {
     let state = state().await;
     let journal = &state.journal;
-    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    journal.items().record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
     let first = claim(&state, 1, caps(5.0, 5.0));
-    journal.claim(first.clone()).await.unwrap().unwrap();
+    journal.claims().take(first.clone()).await.unwrap().unwrap();
     let next = "2026-11-16T08:15:00Z".parse().unwrap();
     let failed = DeepResult::TryAgain(Outcome::TimedOut, next);
-    journal.apply_deep(first.session, state.run, key(1), "f1".into(), failed).await.unwrap();
-    let item = journal.store().item(key(1)).await.unwrap().unwrap();
+    journal
+        .results()
+        .apply_deep(first.session, state.run, key(1), "f1".into(), failed)
+        .await
+        .unwrap();
+    let item = journal.store().items().get(key(1)).await.unwrap().unwrap();
     assert_eq!((item.phase, item.attempts, item.next_attempt), (Phase::Waiting, 1, Some(next)));
-    journal.record_page("ado", page(vec![planned(1, "f2", Decision::Changed)])).await.unwrap();
-    let item = journal.store().item(key(1)).await.unwrap().unwrap();
+    journal
+        .items()
+        .record_page("ado", page(vec![planned(1, "f2", Decision::Changed)]))
+        .await
+        .unwrap();
+    let item = journal.store().items().get(key(1)).await.unwrap().unwrap();
     assert_eq!((item.phase, item.attempts, item.verdict), (Phase::Pending, 0, None));
 }
 
@@ -333,8 +350,8 @@ async fn the_cursor_moves_with_the_page_and_only_forward() {
         ("2026-11-17T08:00:00Z", "2026-11-17T08:00:00Z"),
     ] {
         let record = PageRecord { cursor: at(to), ..PageRecord::default() };
-        journal.record_page("ado", record).await.unwrap();
-        assert_eq!(journal.store().cursor("ado".into()).await.unwrap(), at(expected));
+        journal.items().record_page("ado", record).await.unwrap();
+        assert_eq!(journal.store().sources().cursor("ado".into()).await.unwrap(), at(expected));
     }
 }
 
@@ -347,9 +364,10 @@ async fn a_scheduled_time_is_used_once() {
         run: Some(state.run),
         missed: 0,
     };
-    assert!(state.journal.use_tick(tick.clone()).await.unwrap());
-    assert!(!state.journal.use_tick(tick.clone()).await.unwrap());
-    let last = state.journal.store().last_tick(tick.schedule, jiff::Timestamp::MAX).await.unwrap();
+    assert!(state.journal.ticks().take(tick.clone()).await.unwrap());
+    assert!(!state.journal.ticks().take(tick.clone()).await.unwrap());
+    let last =
+        state.journal.store().ticks().last(tick.schedule, jiff::Timestamp::MAX).await.unwrap();
     assert_eq!(last, Some(tick.nominal));
 }
 
@@ -357,21 +375,26 @@ async fn a_scheduled_time_is_used_once() {
 async fn an_unfinished_run_is_closed_as_crashed_by_the_next() {
     let state = state().await;
     let next = RunId(Uuid::now_v7());
-    state.journal.begin_run(next, Trigger::Schedule, 3).await.unwrap();
+    state.journal.runs().begin(next, Trigger::Schedule, 3).await.unwrap();
     let summary = RunSummary { fetched: 3, ..RunSummary::default() };
-    state.journal.end_run(next, RunOutcome::Completed, summary).await.unwrap();
-    let runs = state.journal.store().runs(10).await.unwrap();
+    state.journal.runs().end(next, RunOutcome::Completed, summary).await.unwrap();
+    let runs = state.journal.store().runs().newest(10).await.unwrap();
     let crashed = runs.iter().find(|run| run.run == state.run).unwrap();
     let completed = runs.iter().find(|run| run.run == next).unwrap();
     assert_eq!(crashed.outcome, Some(RunOutcome::Crashed));
     assert_eq!(completed.summary, Some(summary));
-    assert_eq!(state.journal.store().running().await.unwrap(), None);
+    assert_eq!(state.journal.store().runs().current().await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn a_rehearsal_on_a_copy_leaves_the_original_alone() {
     let state = state().await;
-    state.journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    state
+        .journal
+        .items()
+        .record_page("ado", page(vec![planned(1, "f1", Decision::New)]))
+        .await
+        .unwrap();
     let original = state.folder.path().join("state");
     let before = (
         fs::read(original.join(DATABASE)).unwrap(),
@@ -380,9 +403,9 @@ async fn a_rehearsal_on_a_copy_leaves_the_original_alone() {
     let copy = tempfile::tempdir().unwrap();
     scratch_copy(&original, copy.path()).unwrap();
     let store = Store::open(copy.path()).unwrap();
-    assert!(store.item(key(1)).await.unwrap().is_some(), "the log is part of the copy");
+    assert!(store.items().get(key(1)).await.unwrap().is_some(), "the log is part of the copy");
     let journal = Journal::open(store, Clock::system(), None).unwrap();
-    journal.requeue(key(1)).await.unwrap();
+    journal.items().requeue(key(1)).await.unwrap();
     let after = (
         fs::read(original.join(DATABASE)).unwrap(),
         fs::read(original.join("heartbeat.db-wal")).unwrap(),
@@ -393,7 +416,7 @@ async fn a_rehearsal_on_a_copy_leaves_the_original_alone() {
 /// Stores an item with a long title; pages are needed for it.
 async fn store_much(state: &State, id: i64) -> Result<(), StoreError> {
     let planned = Planned { title: "x".repeat(60_000), ..planned(id, "f1", Decision::New) };
-    state.journal.record_page("ado", page(vec![planned])).await
+    state.journal.items().record_page("ado", page(vec![planned])).await
 }
 
 #[tokio::test]
@@ -410,11 +433,11 @@ async fn a_full_disk_is_told_and_loses_neither_facts_nor_observations() {
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     assert!(error.to_string().contains("free some space and run again"), "{error}");
     let store = state.journal.store();
-    assert!(store.item(key(1)).await.unwrap().is_some());
-    assert!(store.item(key(2)).await.unwrap().is_none(), "all of it or nothing");
+    assert!(store.items().get(key(1)).await.unwrap().is_some());
+    assert!(store.items().get(key(2)).await.unwrap().is_none(), "all of it or nothing");
     limit(1 << 30);
     store_much(&state, 2).await.unwrap();
-    let events = store.events_in(state.run).await.unwrap();
+    let events = store.events().in_run(state.run).await.unwrap();
     let fetches = events.iter().filter(|e| matches!(e.event, Event::FetchStarted)).count();
     assert_eq!(fetches, 1, "the observation was kept for the next transaction");
 }
@@ -430,7 +453,7 @@ async fn somebody_who_keeps_writing_is_told_and_nothing_is_lost() {
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
     other.execute_batch("COMMIT").unwrap();
     store_much(&state, 1).await.unwrap();
-    assert!(store.item(key(1)).await.unwrap().is_some());
+    assert!(store.items().get(key(1)).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -457,7 +480,7 @@ async fn events_go_by_age_but_findings_and_the_newest_runs_stay() {
     let store = state.journal.store();
     store_much(&state, 1).await.unwrap();
     let summary = RunSummary::default();
-    state.journal.end_run(state.run, RunOutcome::Completed, summary).await.unwrap();
+    state.journal.runs().end(state.run, RunOutcome::Completed, summary).await.unwrap();
     let month = Duration::from_secs(30 * 86_400);
     let clock = state.journal.clock();
     clock.advance_ms(365 * 86_400_000);
@@ -467,13 +490,13 @@ async fn events_go_by_age_but_findings_and_the_newest_runs_stay() {
         let run = RunId(Uuid::now_v7());
         clock.advance_ms(1000);
         let journal = Journal::open(store.clone(), clock.clone(), Some(run)).unwrap();
-        journal.begin_run(run, Trigger::Manual, 3).await.unwrap();
-        journal.end_run(run, RunOutcome::NothingNew, summary).await.unwrap();
+        journal.runs().begin(run, Trigger::Manual, 3).await.unwrap();
+        journal.runs().end(run, RunOutcome::NothingNew, summary).await.unwrap();
     }
     let pruned = store.prune(clock.now(), month).await.unwrap();
     assert_eq!((pruned.events, pruned.folders), (3, 1), "the first run's");
-    assert!(store.events_in(state.run).await.unwrap().is_empty());
-    assert!(store.item(key(1)).await.unwrap().is_some());
+    assert!(store.events().in_run(state.run).await.unwrap().is_empty());
+    assert!(store.items().get(key(1)).await.unwrap().is_some());
     assert_eq!(store.prune(clock.now(), month).await.unwrap().events, 0);
 }
 
@@ -481,13 +504,17 @@ async fn events_go_by_age_but_findings_and_the_newest_runs_stay() {
 async fn a_session_that_cannot_be_killed_keeps_its_money_taken() {
     let state = state().await;
     let journal = &state.journal;
-    journal.record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
+    journal.items().record_page("ado", page(vec![planned(1, "f1", Decision::New)])).await.unwrap();
     let claim = claim(&state, 1, caps(5.0, 5.0));
-    journal.claim(claim.clone()).await.unwrap().unwrap();
+    journal.claims().take(claim.clone()).await.unwrap().unwrap();
     journal.register(ledger_row(&claim), 3).await.unwrap();
     let next = "2026-11-16T08:15:00Z".parse().unwrap();
     let result = DeepResult::TryAgain(Outcome::Unkillable, next);
-    journal.apply_deep(claim.session, state.run, key(1), "f1".into(), result).await.unwrap();
-    let spending = journal.store().spending_in(state.run).await.unwrap();
+    journal
+        .results()
+        .apply_deep(claim.session, state.run, key(1), "f1".into(), result)
+        .await
+        .unwrap();
+    let spending = journal.store().budget().in_run(state.run).await.unwrap();
     assert_eq!(spending.committed(), claim.worst_case);
 }

@@ -1,11 +1,10 @@
-//! Sums over the whole history, and the log from a given place on: what monitors ask for.
+//! Sums over the whole history, for monitoring.
 
 use rusqlite::{Connection, Row, Transaction, params};
 use serde::Serialize;
 
-use super::views::{finding, recorded};
-use super::{FindingRow, Sql, Store, StoreError};
-use crate::event::Recorded;
+use super::subjects::Reader;
+use super::{Sql, Store, StoreError};
 use crate::model::Usd;
 
 /// Upper bounds of the buckets of session durations, in seconds.
@@ -122,39 +121,6 @@ impl Store {
                     .query_map([], |row| row.get(0))?
                     .collect::<Sql<_>>()?,
             })
-        })
-        .await
-    }
-
-    /// Number of the newest event; 0: none yet.
-    pub async fn last_event(&self) -> Result<i64, StoreError> {
-        self.read(|connection| {
-            connection.query_row("SELECT coalesce(max(seq), 0) FROM events", [], |row| row.get(0))
-        })
-        .await
-    }
-
-    /// Events after number `after`, oldest first, at most `limit`.
-    pub async fn events_after(&self, after: i64, limit: u32) -> Result<Vec<Recorded>, StoreError> {
-        self.read(move |connection| {
-            connection
-                .prepare_cached("SELECT * FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
-                .query_map(params![after, limit], recorded)?
-                .collect()
-        })
-        .await
-    }
-
-    /// The newest findings, newest first.
-    pub async fn newest_findings(&self, limit: u32) -> Result<Vec<FindingRow>, StoreError> {
-        self.read(move |connection| {
-            connection
-                .prepare(
-                    "SELECT f.*, s.title, s.url FROM findings f JOIN heartbeat_state s USING (key)
-                     ORDER BY f.id DESC LIMIT ?1",
-                )?
-                .query_map([limit], finding)?
-                .collect()
         })
         .await
     }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, Transaction, params_from_iter};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 
 /// Every table that moves, in an order that can be read back.

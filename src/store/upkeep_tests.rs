@@ -127,7 +127,7 @@ async fn old_ticks_and_orphans_go_and_their_totals_stay() {
             let nominal = clock.now() + jiff::SignedDuration::from_secs(n);
             let run = (n % 2 == 0).then(|| crate::model::RunId(uuid::Uuid::nil()));
             let tick = TickRow { schedule: schedule.into(), nominal, run, missed: 1 };
-            assert!(journal.use_tick(tick).await.unwrap());
+            assert!(journal.ticks().take(tick).await.unwrap());
         }
     }
     let session = SessionId(uuid::Uuid::nil());

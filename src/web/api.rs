@@ -94,7 +94,7 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
         })
     });
     let active: Vec<_> = active.collect();
-    let recent = hub.store().sessions(RECENT).await?;
+    let recent = hub.store().sessions().newest(RECENT).await?;
     let ended = |session: &SessionRow| {
         let took = session.ended_at?.duration_since(session.started_at).as_millis();
         Some(json!({
@@ -138,18 +138,18 @@ impl Listed {
 
 /// `GET /api/findings`
 pub async fn findings(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
-    let found = shared.hub.store().newest_findings(asked.limit(50)).await;
+    let found = shared.hub.store().findings().newest(asked.limit(50)).await;
     told(found.map(|rows| as_json(&rows.iter().map(listed).collect::<Vec<_>>())))
 }
 
 /// `GET /api/runs`
 pub async fn runs(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
-    told(shared.hub.store().runs(asked.limit(60)).await.map(|runs| as_json(&runs)))
+    told(shared.hub.store().runs().newest(asked.limit(60)).await.map(|runs| as_json(&runs)))
 }
 
 /// `GET /api/sessions`
 pub async fn sessions(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
-    told(shared.hub.store().sessions(asked.limit(50)).await.map(|rows| as_json(&rows)))
+    told(shared.hub.store().sessions().newest(asked.limit(50)).await.map(|rows| as_json(&rows)))
 }
 
 /// `GET /api/items/KEY`
@@ -159,13 +159,13 @@ pub async fn item(State(shared): Asked, Path(key): Path<String>) -> Response {
 
 async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let store = hub.store();
-    let Some(row) = store.item(key.clone()).await? else {
+    let Some(row) = store.items().get(key.clone()).await? else {
         return Ok(refusal(StatusCode::NOT_FOUND, "unknown_item", "this item was never seen"));
     };
     let mut view = hub.view().await;
     view.titles.insert(key.clone(), row.title.clone());
     let lines: Vec<_> = store
-        .events_of(key.clone())
+        .events().of_item(key.clone())
         .await?
         .iter()
         .filter_map(|recorded| {
@@ -175,8 +175,8 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
         .collect();
     Ok(as_json(&json!({
         "item": row,
-        "findings": store.findings_of(key.clone()).await?,
-        "sessions": store.sessions_of(key).await?,
+        "findings": store.findings().of_item(key.clone()).await?,
+        "sessions": store.sessions().of_item(key).await?,
         "story": lines,
         "repository": hub.config().repository.path,
     })))

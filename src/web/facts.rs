@@ -154,19 +154,19 @@ pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
 }
 
 async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), StoreError> {
-    facts.active = store.active_sessions().await?;
-    facts.runs = store.runs(RUNS).await?;
-    facts.items = store.phase_counts().await?;
+    facts.active = store.sessions().active().await?;
+    facts.runs = store.runs().newest(RUNS).await?;
+    facts.items = store.items().phase_counts().await?;
     let today = day_in(&config.schedule.timezone, facts.now);
-    facts.today = store.spending_on(today.clone()).await?;
-    facts.today_by_stage = store.spending_since(today).await?;
+    facts.today = store.budget().on_day(today.clone()).await?;
+    facts.today_by_stage = store.budget().by_stage_since(today).await?;
     if let Some(run) = facts.runs.first() {
-        facts.run_spending = store.spending_in(run.run).await?;
+        facts.run_spending = store.budget().in_run(run.run).await?;
     }
-    facts.provider = store.provider_suspension(PROVIDER, facts.now).await?;
-    facts.agent_fault = store.agent_fault(facts.now).await?;
-    facts.config_fault = store.last_config_fault().await?;
-    if let Some(memory) = store.source_memory(config.source.name.clone()).await? {
+    facts.provider = store.provider().suspension(PROVIDER, facts.now).await?;
+    facts.agent_fault = store.provider().agent_fault(facts.now).await?;
+    facts.config_fault = store.events().last_config_fault().await?;
+    if let Some(memory) = store.sources().memory(config.source.name.clone()).await? {
         facts.source = serde_json::from_str(&memory)
             .map_err(|error| StoreError::Unreadable(error.to_string()))?;
     }

@@ -197,7 +197,7 @@ impl Hub {
         }
         let mut news = false;
         loop {
-            let events = self.store.events_after(log.seq, PAGE).await?;
+            let events = self.store.events().after(log.seq, PAGE).await?;
             let is_last = events.len() < PAGE as usize;
             for recorded in events {
                 news = true;
@@ -214,9 +214,9 @@ impl Hub {
 
     /// The log may be long: only the newest run is folded, and what came after it.
     async fn begin(&self, log: &mut Log) -> Result<(), StoreError> {
-        let Some(run) = self.store.runs(1).await?.pop() else { return Ok(()) };
-        let last = self.store.last_event().await?;
-        for recorded in self.store.events_in(run.run).await? {
+        let Some(run) = self.store.runs().newest(1).await?.pop() else { return Ok(()) };
+        let last = self.store.events().last_number().await?;
+        for recorded in self.store.events().in_run(run.run).await? {
             if recorded.seq <= last {
                 log.apply(&recorded);
             }
@@ -234,7 +234,7 @@ impl Hub {
     pub async fn learn_title(&self, view: &mut crate::event::fold::RunView, recorded: &Recorded) {
         let Some(key) = recorded.event.item() else { return };
         if !view.titles.contains_key(key)
-            && let Ok(Some(row)) = self.store.item(key.clone()).await
+            && let Ok(Some(row)) = self.store.items().get(key.clone()).await
         {
             view.titles.insert(key.clone(), row.title);
         }
@@ -294,7 +294,7 @@ impl Hub {
         if let Some(told) = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             facts.store_fault.get_or_insert(told);
         }
-        let open = self.store.open_items(snapshot::QUEUE).await.unwrap_or_default();
+        let open = self.store.items().open(snapshot::QUEUE).await.unwrap_or_default();
         let log = self.log.lock().await;
         if cached.seq != Some(log.seq)
             && let Ok(totals) = self.store.totals().await

@@ -133,7 +133,7 @@ async fn feed(
 /// Everything after `after`, from the log itself. Returns the last number told.
 async fn tell_missed(hub: &Hub, wire: &mut Wire, after: i64) -> io::Result<i64> {
     let store = hub.store();
-    let last = store.last_event().await.map_err(io::Error::other)?;
+    let last = store.events().last_number().await.map_err(io::Error::other)?;
     if last - after > MOST_MISSED || after > last {
         let text = format!("id: {last}\nevent: reset\ndata: {{}}\n\n");
         wire.send(&text.into()).await?;
@@ -142,7 +142,7 @@ async fn tell_missed(hub: &Hub, wire: &mut Wire, after: i64) -> io::Result<i64> 
     let mut view = hub.view().await;
     let mut sent = after;
     while sent < last {
-        let events = store.events_after(sent, 100).await.map_err(io::Error::other)?;
+        let events = store.events().after(sent, 100).await.map_err(io::Error::other)?;
         let Some(newest) = events.last().map(|recorded| recorded.seq) else { break };
         for recorded in &events {
             hub.learn_title(&mut view, recorded).await;

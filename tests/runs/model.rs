@@ -98,7 +98,7 @@ impl Model {
         let store = Store::open(&world.state).unwrap();
         let journal = Journal::open(store, world.clock.clone(), None).unwrap();
         let key = heartbeat::model::ItemKey::new("ado", heartbeat::model::ItemId(id));
-        if journal.requeue(key).await.unwrap() {
+        if journal.items().requeue(key).await.unwrap() {
             *self.retries.entry(id).or_default() += 1;
         }
     }

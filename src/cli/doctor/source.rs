@@ -123,7 +123,7 @@ async fn breaker(patient: &Patient) -> Check {
 
 async fn remembered(patient: &Patient) -> Option<Remembered> {
     let store = Store::open_for_reading(patient.state.as_ref().ok()?).ok()??;
-    let text = store.source_memory(patient.config.source.name.clone()).await.ok()??;
+    let text = store.sources().memory(patient.config.source.name.clone()).await.ok()??;
     serde_json::from_str(&text).ok()
 }
 

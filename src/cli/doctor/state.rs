@@ -107,7 +107,7 @@ async fn orphans(patient: &Patient, store: &Store) -> Check {
 
 /// What only a session can show, such as a model that the provider does not know.
 async fn last_session(patient: &Patient, store: &Store) -> Check {
-    match store.agent_fault(patient.clock.now()).await {
+    match store.provider().agent_fault(patient.clock.now()).await {
         Err(error) => Check::failed("last session", error.to_string(), MOVE),
         Ok(None) => Check::ok("last session", "no complaint about the agent's settings"),
         Ok(Some(fault)) => {
@@ -120,7 +120,7 @@ async fn last_session(patient: &Patient, store: &Store) -> Check {
 async fn budget(patient: &Patient, store: &Store) -> Check {
     let zone = &patient.config.schedule.timezone;
     let day = crate::schedule::day_in(zone, patient.clock.now());
-    let committed = match store.spending_on(day).await {
+    let committed = match store.budget().on_day(day).await {
         Ok(spending) => spending.committed(),
         Err(error) => return Check::failed("budget", error.to_string(), MOVE),
     };

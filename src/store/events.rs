@@ -1,0 +1,67 @@
+//! The stored log of events, read back.
+
+use rusqlite::Row;
+
+use super::rows::{Ms, from_json};
+use super::subjects::{Events, Reader};
+use super::{Sql, StoreError};
+use crate::event::{Event, Recorded};
+use crate::model::{ItemKey, RunId};
+
+impl<R: Reader> Events<'_, R> {
+    /// The story of one item, as events.
+    pub async fn of_item(self, key: ItemKey) -> Result<Vec<Recorded>, StoreError> {
+        self.rows("SELECT * FROM events WHERE item = ?1 ORDER BY seq", [key], recorded).await
+    }
+
+    /// Events of one run, in order.
+    pub async fn in_run(self, run: RunId) -> Result<Vec<Recorded>, StoreError> {
+        self.rows("SELECT * FROM events WHERE run = ?1 ORDER BY seq", [run], recorded).await
+    }
+
+    /// Events after number `after`, oldest first, at most `limit`.
+    pub async fn after(self, after: i64, limit: u32) -> Result<Vec<Recorded>, StoreError> {
+        self.rows(
+            "SELECT * FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+            (after, limit),
+            recorded,
+        )
+        .await
+    }
+
+    /// Number of the newest event; 0: none yet.
+    pub async fn last_number(self) -> Result<i64, StoreError> {
+        self.read(|connection| {
+            connection.query_row("SELECT coalesce(max(seq), 0) FROM events", [], |row| row.get(0))
+        })
+        .await
+    }
+
+    /// What was wrong with the configuration when it was last read again, if it was.
+    pub async fn last_config_fault(self) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT * FROM events WHERE event IN ('config_broken', 'config_reloaded')
+                   ORDER BY seq DESC LIMIT 1";
+        Ok(match self.first_row(sql, [], recorded).await?.map(|recorded| recorded.event) {
+            Some(Event::ConfigBroken { message }) => Some(message),
+            _ => None,
+        })
+    }
+
+    /// Keys whose new value waits for the next start of the service.
+    pub async fn keys_waiting_for_restart(self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT * FROM events WHERE event = 'restart_needed' ORDER BY seq DESC LIMIT 1";
+        Ok(match self.first_row(sql, [], recorded).await?.map(|recorded| recorded.event) {
+            Some(Event::RestartNeeded { keys }) => keys,
+            _ => Vec::new(),
+        })
+    }
+}
+
+fn recorded(row: &Row<'_>) -> Sql<Recorded> {
+    Ok(Recorded {
+        seq: row.get("seq")?,
+        at: row.get::<_, Ms>("at")?.0,
+        run: row.get("run")?,
+        event: from_json(row, "body")?,
+    })
+}

@@ -1,0 +1,162 @@
+//! Items as commands, reports and the dashboard show them.
+
+use jiff::Timestamp;
+use rusqlite::{Params, Row};
+use serde::Serialize;
+
+use super::items::Phase;
+use super::rows::{Ms, from_json, from_optional_json, from_word, optional_time};
+use super::subjects::{Items, Reader};
+use super::{Sql, StoreError};
+use crate::event::Reason;
+use crate::model::{ItemKey, RunId, Verdict};
+
+/// An item's row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ItemRow {
+    /// Which.
+    pub key: ItemKey,
+    /// One line.
+    pub title: String,
+    /// Bug, Task, …
+    pub item_type: String,
+    /// For people.
+    pub url: String,
+    /// Newest revision seen.
+    pub revision: i64,
+    /// The tracker's date of it.
+    pub last_changed: Timestamp,
+    /// When it was last finished.
+    pub last_processed: Option<Timestamp>,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Why.
+    pub reason: Reason,
+    /// Attempts used on its present text.
+    pub attempts: u32,
+    /// Not before.
+    pub next_attempt: Option<Timestamp>,
+    /// Runs that left it out.
+    pub deferrals: u32,
+    /// Triage's answer.
+    pub verdict: Option<Verdict>,
+}
+
+/// The beginning of a line that can be as long as the backlog.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct OpenItems {
+    /// How many there are.
+    pub total: u32,
+    /// The first of them.
+    pub first: Vec<ItemRow>,
+}
+
+impl OpenItems {
+    /// How many are not among the first.
+    pub fn beyond(&self) -> u32 {
+        self.total.saturating_sub(u32::try_from(self.first.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// An item that triage has judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JudgedItem {
+    /// Which.
+    pub key: ItemKey,
+    /// Its title.
+    pub title: String,
+    /// Triage's word.
+    pub verdict: Verdict,
+}
+
+impl<R: Reader> Items<'_, R> {
+    /// One item.
+    pub async fn get(self, key: ItemKey) -> Result<Option<ItemRow>, StoreError> {
+        self.first_row("SELECT * FROM heartbeat_state WHERE key = ?1", [key], item).await
+    }
+
+    /// The items that are not finished: those at work, then the longest waiting, at most `most`.
+    pub async fn open(self, most: u32) -> Result<OpenItems, StoreError> {
+        self.read(move |connection| {
+            let total = connection.query_row(
+                "SELECT count(*) FROM heartbeat_state WHERE phase NOT IN ('done', 'vanished')",
+                [],
+                |row| row.get(0),
+            )?;
+            let first = connection
+                .prepare(
+                    "SELECT * FROM heartbeat_state WHERE phase NOT IN ('done', 'vanished')
+                     ORDER BY phase <> 'claimed', deferrals DESC, priority IS NULL, priority,
+                              item_id LIMIT ?1",
+                )?
+                .query_map([most], item)?
+                .collect::<Result<_, _>>()?;
+            Ok(OpenItems { total, first })
+        })
+        .await
+    }
+
+    /// How many items stand where.
+    pub async fn phase_counts(self) -> Result<Vec<(Phase, u32)>, StoreError> {
+        self.rows("SELECT phase, count(*) AS n FROM heartbeat_state GROUP BY phase", [], |row| {
+            Ok((from_word(row, "phase")?, row.get("n")?))
+        })
+        .await
+    }
+
+    /// Items that triage judged in this run, as they are now.
+    pub async fn judged_in(self, run: RunId) -> Result<Vec<JudgedItem>, StoreError> {
+        self.judged_where("run = ?1", (run,)).await
+    }
+
+    /// The same of the runs that began in `[from, to)`.
+    pub async fn judged_between(
+        self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<JudgedItem>, StoreError> {
+        let of_these = "run IN (SELECT run FROM runs WHERE started_at >= ?1 AND started_at < ?2)";
+        self.judged_where(of_these, (Ms(from), Ms(to))).await
+    }
+
+    async fn judged_where(
+        self,
+        condition: &str,
+        values: impl Params + Send + 'static,
+    ) -> Result<Vec<JudgedItem>, StoreError> {
+        let sql = format!(
+            "SELECT key, title, verdict FROM heartbeat_state
+             WHERE verdict IS NOT NULL AND key IN
+                 (SELECT json_extract(body, '$.item') FROM events
+                  WHERE event = 'item_triaged' AND {condition})
+             ORDER BY item_id"
+        );
+        self.rows(sql, values, judged).await
+    }
+}
+
+fn item(row: &Row<'_>) -> Sql<ItemRow> {
+    Ok(ItemRow {
+        key: row.get("key")?,
+        title: row.get("title")?,
+        item_type: row.get("item_type")?,
+        url: row.get("url")?,
+        revision: row.get("revision")?,
+        last_changed: row.get::<_, Ms>("last_changed")?.0,
+        last_processed: optional_time(row, "last_processed")?,
+        phase: from_word(row, "phase")?,
+        reason: from_word(row, "reason")?,
+        attempts: row.get("attempts")?,
+        next_attempt: optional_time(row, "next_attempt")?,
+        deferrals: row.get("deferrals")?,
+        verdict: from_optional_json(row, "verdict")?,
+    })
+}
+
+fn judged(row: &rusqlite::Row<'_>) -> Sql<JudgedItem> {
+    Ok(JudgedItem {
+        key: row.get("key")?,
+        title: row.get("title")?,
+        verdict: from_json(row, "verdict")?,
+    })
+}

@@ -1,0 +1,76 @@
+//! Scheduled times that were used or skipped.
+
+use jiff::Timestamp;
+use rusqlite::{Transaction, params};
+
+use super::rows::Ms;
+use super::subjects::{Reader, Ticks};
+use super::{Journal, Sql, StoreError};
+use crate::event::Event;
+use crate::model::RunId;
+
+/// A scheduled time that was used or passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TickRow {
+    /// Name of the schedule: its expression and zone.
+    pub schedule: String,
+    /// The time it was due.
+    pub nominal: Timestamp,
+    /// The run it led to; none: skipped.
+    pub run: Option<RunId>,
+    /// How many due times it stands for beyond itself.
+    pub missed: u32,
+}
+
+impl Ticks<'_, Journal> {
+    /// Uses a scheduled time up. False: someone else was faster, do nothing.
+    pub async fn take(self, tick: TickRow) -> Result<bool, StoreError> {
+        let now = Ms(self.0.clock().now());
+        self.0.commit(move |transaction, _| record_tick(transaction, now, &tick)).await
+    }
+
+    /// Lets a scheduled time go, and tells it. False: someone else has decided about it.
+    pub async fn skip(self, tick: TickRow, blocked_by: Option<RunId>) -> Result<bool, StoreError> {
+        let now = Ms(self.0.clock().now());
+        self.0
+            .commit(move |transaction, told| {
+                let recorded =
+                    record_tick(transaction, now, &TickRow { run: None, ..tick.clone() })?;
+                if recorded {
+                    let TickRow { nominal, missed, .. } = tick;
+                    told.push(Event::TickSkipped { nominal, blocked_by, missed });
+                }
+                Ok(recorded)
+            })
+            .await
+    }
+}
+
+impl<R: Reader> Ticks<'_, R> {
+    /// The newest scheduled time that was used or passed over, of those up to `until`: a clock that
+    /// was ahead may have left later ones.
+    pub async fn last(
+        self,
+        schedule: String,
+        until: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        self.read(move |connection| {
+            connection.query_row(
+                "SELECT max(nominal) FROM ticks WHERE schedule = ?1 AND nominal <= ?2",
+                params![schedule, Ms(until)],
+                |row| Ok(row.get::<_, Option<Ms>>(0)?.map(|ms| ms.0)),
+            )
+        })
+        .await
+    }
+}
+
+fn record_tick(transaction: &Transaction<'_>, now: Ms, tick: &TickRow) -> Sql<bool> {
+    let decision = if tick.run.is_some() { "fired" } else { "skipped" };
+    let recorded = transaction.execute(
+        "INSERT OR IGNORE INTO ticks (schedule, nominal, decided_at, decision, run, missed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![tick.schedule, Ms(tick.nominal), now, decision, tick.run, tick.missed],
+    )?;
+    Ok(recorded == 1)
+}
