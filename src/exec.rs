@@ -79,7 +79,7 @@ impl Output {
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// It could not be started.
-    #[error("`{program}` cannot be started: {source}")]
+    #[error("cannot start `{program}`: {source}")]
     Spawn {
         /// Its name.
         program: String,
@@ -87,7 +87,7 @@ pub enum ExecError {
         source: std::io::Error,
     },
     /// It took too long and was killed.
-    #[error("`{program}` did not end within {timeout:?} and was killed")]
+    #[error("`{program}` did not finish within {timeout:?} and was killed")]
     TimedOut {
         /// Its name.
         program: String,
@@ -103,7 +103,7 @@ pub enum ExecError {
         limit: usize,
     },
     /// Its output could not be read, or it could not be waited for.
-    #[error("`{program}` cannot be followed: {source}")]
+    #[error("lost control of `{program}`: {source}")]
     Lost {
         /// Its name.
         program: String,
@@ -341,7 +341,7 @@ fn one_line(bytes: &[u8]) -> String {
     let cut = line.char_indices().rev().nth(LONGEST - 1).map_or(0, |(at, _)| at);
     match line.get(cut..) {
         Some(end) if cut > 0 => format!("…{end}"),
-        _ if line.is_empty() => "it said nothing".to_owned(),
+        _ if line.is_empty() => "no output".to_owned(),
         _ => line,
     }
 }

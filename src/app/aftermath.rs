@@ -45,7 +45,7 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
     let report = match Report::gather(store, scope, &setting.config.source.project, now).await {
         Ok(report) => report.without(&SettingSecrets::new(setting).held().await),
         Err(error) => {
-            tracing::error!(run_id = %run, %error, "no report could be made");
+            tracing::error!(run_id = %run, %error, "could not build the report");
             return;
         }
     };
@@ -53,7 +53,7 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
         && report.is_news()
         && let Err(error) = write_all(&config.dir, &config.formats, &report, run)
     {
-        tracing::error!(run_id = %run, %error, "the report could not be written");
+        tracing::error!(run_id = %run, %error, "could not write the report");
     }
     if webhook::wants(config.webhook_when, &report) {
         tell(setting, &report, run).await;
@@ -66,7 +66,7 @@ fn write_all(
     report: &Report,
     run: RunId,
 ) -> Result<(), CommandError> {
-    let failed = || CommandError::io(format!("{} cannot be written", dir.display()));
+    let failed = || CommandError::io(format!("cannot write {}", dir.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed())?;
     for format in formats {
         let path = dir.join(file_name(report, run, *format));
@@ -103,13 +103,14 @@ async fn tell(setting: &Setting, report: &Report, run: RunId) {
     }
     let Some(address) = setting.environment.text(&config.webhook_env) else {
         let variable = &config.webhook_env;
-        tracing::warn!(run_id = %run, variable, "report.webhook_env names a variable that is not set");
+        tracing::warn!(run_id = %run, variable, "report.webhook_env names a variable that is not \
+                                                 set; no webhook is called");
         return;
     };
     let message = webhook::message(config.webhook_style, report);
     let address = SecretString::from(address);
     match webhook::send(&address, &message, FIRST_WAIT).await {
-        Ok(()) => tracing::debug!(run_id = %run, "the webhook was told"),
-        Err(error) => tracing::error!(run_id = %run, %error, "the webhook was not told"),
+        Ok(()) => tracing::debug!(run_id = %run, "webhook delivered"),
+        Err(error) => tracing::error!(run_id = %run, %error, "webhook delivery failed"),
     }
 }

@@ -100,7 +100,7 @@ fn build(
     let code = open(opened, root, cache, budget)?;
     match picture(&code, root, item, verdict, budget) {
         Err(ContextError::Damaged { reason }) => {
-            tracing::warn!(root = %root.display(), reason, "the index is built anew");
+            tracing::warn!(root = %root.display(), reason, "rebuilding the code index");
             let code = reopen(opened, root, cache, budget, &code)?;
             picture(&code, root, item, verdict, budget)
         }

@@ -39,7 +39,7 @@ impl Credential for ConfiguredCredential {
             }
             current
                 .clone()
-                .ok_or_else(|| FetchError::new(FailureClass::Auth, "there is no credential"))
+                .ok_or_else(|| FetchError::new(FailureClass::Auth, "no credential is configured"))
         })
     }
 

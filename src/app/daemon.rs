@@ -79,7 +79,7 @@ where
     let mut signals = Signals::listen()?;
     let pace = Pace::of(&timetable.schedule);
     let mut waker = WakeSource::start(pace).await.map_err(|error| CommandError::Io {
-        what: "no wake-ups".into(),
+        what: "cannot start the scheduler".into(),
         source: std::io::Error::other(error),
     })?;
     let (wishes, mut wished) = tokio::sync::mpsc::channel(1);
@@ -165,7 +165,7 @@ where
     fn stumbled(&mut self, error: &CommandError) {
         let message = error.to_string();
         if self.store_fault.as_ref() != Some(&message) {
-            tracing::error!(error = %message, "the state cannot be used for now; it is tried again");
+            tracing::error!(error = %message, "cannot use the state database; will retry");
         }
         self.setting.audience.tell_fault(Some(message.clone()));
         self.store_fault = Some(message);
@@ -173,7 +173,7 @@ where
 
     fn recovered(&mut self) {
         if self.store_fault.take().is_some() {
-            tracing::info!("the state can be used again");
+            tracing::info!("the state database is usable again");
             self.setting.audience.tell_fault(None);
         }
     }
@@ -232,7 +232,7 @@ where
                 aftermath.spawn(async move {
                     match setting.open_store() {
                         Ok(store) => aftermath::after_run(&setting, &store, id).await,
-                        Err(error) => tracing::error!(%error, "no report could be made"),
+                        Err(error) => tracing::error!(%error, "could not build the report"),
                     }
                 });
             }
@@ -251,7 +251,7 @@ where
         match store.check_writable().await {
             Ok(()) => self.notifier.alive(),
             Err(error) => {
-                tracing::error!(%error, "the state gives no sign of life; the watchdog is not fed");
+                tracing::error!(%error, "state write probe failed; watchdog not notified");
             }
         }
         if let Ok(status) = self.status().await {
@@ -277,7 +277,7 @@ where
     async fn finish_aftermath(&self) {
         self.aftermath.close();
         if tokio::time::timeout(aftermath::PATIENCE, self.aftermath.wait()).await.is_err() {
-            tracing::error!("a webhook did not answer in time");
+            tracing::error!("webhook timed out");
         }
     }
 
@@ -286,7 +286,7 @@ where
     fn grant(&mut self, wish: RunWish) {
         let id = RunId(uuid::Uuid::now_v7());
         let answer = match &self.running {
-            Some(running) => Err(format!("run {} is going on", running.id)),
+            Some(running) => Err(format!("run {} is in progress", running.id)),
             None => match once::take_lock(&self.setting, "run now", Some(id)) {
                 Ok(lock) => {
                     self.running = Some(self.start(id, Trigger::Manual, lock));
@@ -307,7 +307,7 @@ where
         let (nominal, missed) = (tick.nominal, tick.missed);
         let passed = self.journal.ticks().skip(tick, blocked_by).await?;
         if passed {
-            tracing::warn!(%nominal, ?blocked_by, missed, "a scheduled time was passed over");
+            tracing::warn!(%nominal, ?blocked_by, missed, "skipped a scheduled run");
         }
         Ok(passed)
     }
@@ -331,11 +331,12 @@ where
         };
         match &fault {
             Some(message) if self.config_fault.as_ref() != Some(message) => {
-                tracing::error!(error = %message, "the configuration is broken; the last good one stays in force");
+                tracing::error!(error = %message, "invalid configuration; keeping the last valid \
+                                                   one");
                 self.journal.emit(Event::ConfigBroken { message: message.clone() });
             }
             None if self.config_fault.is_some() => {
-                tracing::info!("the configuration is good again");
+                tracing::info!("the configuration is valid again");
                 self.journal.emit(Event::ConfigReloaded);
             }
             None if adopted => self.journal.emit(Event::ConfigReloaded),
@@ -362,10 +363,10 @@ where
             ..setting
         };
         self.setting.audience.adopt(&self.setting.config);
-        tracing::info!(?keys, "the configuration was read again");
+        tracing::info!(?keys, "configuration reloaded");
         if self.waiting != need_restart {
             if !need_restart.is_empty() {
-                tracing::warn!(keys = ?need_restart, "these keys wait for the next start");
+                tracing::warn!(keys = ?need_restart, "these keys take effect after a restart");
             }
             self.journal.emit(Event::RestartNeeded { keys: need_restart.clone() });
             self.waiting = need_restart;
@@ -388,7 +389,7 @@ where
             }
         }
         if let Err(error) = self.journal.flush().await {
-            tracing::error!(%error, "the last events could not be stored");
+            tracing::error!(%error, "could not store the last events");
         }
     }
 }
@@ -447,7 +448,7 @@ fn tell_end(ended: Result<Result<Ended, CommandError>, tokio::task::JoinError>) 
             // Its end was told with its figures by the lines about runs.
             None => tracing::debug!(outcome = ?ended.outcome, "run ended"),
         },
-        Ok(Err(error)) => tracing::error!(%error, "a run could not be started"),
-        Err(panic) => tracing::error!(%panic, "a run ended in a panic"),
+        Ok(Err(error)) => tracing::error!(%error, "could not start a run"),
+        Err(panic) => tracing::error!(%panic, "a run panicked"),
     }
 }

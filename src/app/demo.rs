@@ -62,9 +62,10 @@ pub async fn start(
         forget(&state, &clock)?;
     }
     let options = SimulatorOptions { token: Some(TOKEN.into()), ..SimulatorOptions::default() };
-    let simulator = Simulator::start(options)
-        .await
-        .map_err(CommandError::io("the simulated tracker cannot listen on loopback"))?;
+    let simulator = Simulator::start(options).await.map_err(CommandError::io(
+        "the simulated tracker cannot listen on the loopback \
+                                   interface",
+    ))?;
     let (code, temporary) = sample_code(&state, fresh)?;
     let request = request(overrides, environment, &simulator, &code, &state)?;
     let loaded = load(&request)?;
@@ -82,7 +83,7 @@ fn temporary_state() -> Result<PathBuf, CommandError> {
         // The place is open to all users: only a folder of our own is used.
         if !found.is_dir() || found.uid() != user.as_raw() {
             return Err(CommandError::Usage(format!(
-                "{} belongs to somebody else; name a folder with --state-dir",
+                "{} belongs to another user; choose another folder with --state-dir",
                 folder.display()
             )));
         }
@@ -112,7 +113,7 @@ fn sample_code(
     state: &Path,
     fresh: Fresh,
 ) -> Result<(PathBuf, Option<TemporaryFolder>), CommandError> {
-    let unwritable = || CommandError::io("the sample code base cannot be written");
+    let unwritable = || CommandError::io("cannot write the sample code base");
     let temporary = match fresh {
         Fresh::Yes => {
             prepare_folder(state)?;
@@ -134,7 +135,7 @@ fn request(
 ) -> Result<LoadRequest, CommandError> {
     let mut request = super::load_request(overrides, environment)?;
     let own = std::env::current_exe()
-        .map_err(CommandError::io("heartbeat's own binary cannot be found"))?;
+        .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
     let agent = [&*own.to_string_lossy(), "simulate", "agent", "--pace", PACE].map(text);
     let values = [
         ("source.base_url", text(&simulator.base_url())),

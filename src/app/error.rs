@@ -16,7 +16,7 @@ pub enum CommandError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A broken configuration that may have named another state folder than the default.
-    #[error("{0}\nWhich state is meant cannot be read from it; name it with --state-dir.")]
+    #[error("{0}\nThe state folder cannot be determined from it; pass --state-dir.")]
     StateUnknown(ConfigError),
     /// The schedule.
     #[error(transparent)]

@@ -57,16 +57,20 @@ impl Code {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done, or nothing new",
-            Self::Unexpected => "something unexpected",
-            Self::Usage => "wrong usage of the command line",
-            Self::SomeFailed => "some analyses failed; they are tried again or parked",
-            Self::TriageFailed => "triage failed; the items stay in line",
+            Self::Unexpected => "unexpected error",
+            Self::Usage => "invalid command line",
+            Self::SomeFailed => "some analyses failed; they will be retried or are parked",
+            Self::TriageFailed => "triage failed; the items stay queued",
             Self::Unavailable => "the source is unavailable, or its circuit breaker is open",
-            Self::Store => "the state store cannot be read or written",
-            Self::NotNow => "not run now: another run, a budget, or admission",
-            Self::Credential => "the credential was refused",
+            Self::Store => "the state database cannot be read or written",
+            Self::NotNow => {
+                "did not run now: another run is in progress, or a budget or machine \
+                             limit was reached"
+            }
+            Self::Credential => "the credential was rejected",
             Self::Config => {
-                "the configuration is wrong, names what is not there, or suits no agent: the message names the key"
+                "the configuration is invalid or names something that does not exist; the message \
+                 names the key"
             }
             Self::Interrupted => "stopped by SIGINT",
             Self::Terminated => "stopped by SIGTERM",

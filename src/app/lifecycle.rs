@@ -27,7 +27,8 @@ pub async fn follow(mut events: Receiver<Recorded>, stall: Duration) {
                 }
             }
             Err(RecvError::Lagged(missed)) => {
-                warn!(target: TARGET, missed, "lines are missing here; the database has them");
+                warn!(target: TARGET, missed, "some lifecycle lines were dropped; the database \
+                                               has every event");
             }
             Err(RecvError::Closed) => return,
         }
@@ -97,7 +98,7 @@ impl Lines {
                 let cost_usd = usage.cost.dollars();
                 if *survivors > 0 {
                     error!(target: TARGET, run_id, session_id, work_item_id, survivors,
-                        "processes of a session are still alive");
+                        "processes outlived their session");
                 }
                 info!(target: TARGET, run_id, session_id, work_item_id, exit_code,
                     outcome = outcome_name, duration_ms, swept, survivors, cost_usd, "complete");

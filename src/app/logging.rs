@@ -65,7 +65,7 @@ pub fn start(logging: &Logging, telemetry: &Telemetry) -> Result<(), CommandErro
     let mut layers = vec![boxed(stderr)];
     if let Some(file) = &logging.file {
         let writer = LogFile::open(&file.path, file.max_size, file.keep).map_err(
-            CommandError::io(format!("the log file {} cannot be used", file.path.display())),
+            CommandError::io(format!("cannot open the log file {}", file.path.display())),
         )?;
         let layer = shape(logging.format, Mutex::new(writer), Colours::Never);
         layers.push(boxed(layer.with_filter(filter(file.level))));

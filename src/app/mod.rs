@@ -44,6 +44,7 @@ pub use temporary::TemporaryFolder;
 /// keeper leaves is still found by its marks.
 pub fn guard_children() {
     if let Err(error) = crate::session::become_outer_reaper() {
-        tracing::warn!(%error, "no outer net: escaped processes are found by their marks only");
+        tracing::warn!(%error, "cannot become a subreaper; stray processes are found by their \
+                                environment marker only");
     }
 }

@@ -29,7 +29,8 @@ impl Notifier {
         let to = environment.raw("NOTIFY_SOCKET").and_then(|name| match open(name) {
             Ok(socket) => Some(socket),
             Err(error) => {
-                tracing::warn!(%error, "NOTIFY_SOCKET cannot be used; the service manager hears nothing");
+                tracing::warn!(%error, "cannot use NOTIFY_SOCKET; the service manager is not \
+                                        notified");
                 None
             }
         });
@@ -85,7 +86,7 @@ impl Notifier {
         if let Some((socket, address)) = &self.to
             && let Err(error) = socket.send_to_addr(text.as_bytes(), address)
         {
-            tracing::debug!(%error, "the service manager did not hear us");
+            tracing::debug!(%error, "could not notify the service manager");
         }
     }
 }

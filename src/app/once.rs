@@ -42,7 +42,7 @@ pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, Co
     // The run is over and stored; a chat that does not answer is only waited for so long.
     let after = aftermath::after_run(setting, &store, id);
     if tokio::time::timeout(aftermath::PATIENCE, after).await.is_err() {
-        tracing::error!(run_id = %id, "the webhook did not answer in time");
+        tracing::error!(run_id = %id, "webhook timed out");
     }
     Ok(report)
 }
@@ -55,7 +55,7 @@ pub(super) fn run_span(id: RunId) -> tracing::Span {
 /// Says what a run would do, on a copy of the state.
 pub async fn rehearse(setting: &Setting) -> Result<Rehearsal, CommandError> {
     let folder = TemporaryFolder::new("dry-run")
-        .map_err(CommandError::io("a temporary folder cannot be made"))?;
+        .map_err(CommandError::io("cannot create a temporary folder"))?;
     let setting = setting.on_copy(&folder)?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
     let id = RunId(uuid::Uuid::now_v7());
@@ -66,15 +66,15 @@ pub async fn rehearse(setting: &Setting) -> Result<Rehearsal, CommandError> {
 /// Old events and logs go when a run is over; what cannot go now goes next time.
 pub(super) async fn tidy(setting: &Setting, store: &Store) {
     match store.prune(setting.clock.now(), setting.config.state.keep_events).await {
-        Ok(pruned) => tracing::debug!(?pruned, "old events and logs were removed"),
-        Err(error) => tracing::warn!(%error, "old events and logs stay"),
+        Ok(pruned) => tracing::debug!(?pruned, "removed old events and logs"),
+        Err(error) => tracing::warn!(%error, "could not remove old events and logs"),
     }
     let (cache, now) = (setting.cache.clone(), setting.clock.now());
     let Ok(before) = now.checked_sub(KEEP_INDEXES) else { return };
     let removed =
         tokio::task::spawn_blocking(move || crate::context::remove_unused(&cache, before.into()));
     if let Ok(removed @ 1..) = removed.await {
-        tracing::info!(removed, "indexes of code bases that nobody asks for were removed");
+        tracing::info!(removed, "removed unused code indexes");
     }
 }
 

@@ -23,7 +23,8 @@ impl AdoPublisher {
     async fn write<'a>(&'a self, publishing: &'a Publishing) -> Result<WriteBack<'a>, FetchError> {
         if self.secrets.held().await.are_in(&publishing.comment) {
             let message = format!(
-                "the finding for item {} holds a credential of ours; nothing was written",
+                "the finding for item {} contains one of heartbeat's credentials; nothing was \
+                 written",
                 publishing.id
             );
             return Err(FetchError::new(FailureClass::Denied, message));

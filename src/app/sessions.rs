@@ -143,9 +143,12 @@ impl Sessions for SupervisedSessions {
         stop: StopSignal,
     ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
         Box::pin(async move {
-            let spec = self
-                .spec(job)
-                .map_err(|error| LedgerError::Store(format!("no private folder: {error}")))?;
+            let spec = self.spec(job).map_err(|error| {
+                LedgerError::Store(format!(
+                    "cannot create the session directory: \
+                                                             {error}"
+                ))
+            })?;
             let scratch = spec.scratch.clone();
             // Every line of the log that is written meanwhile carries the three ids.
             let span = tracing::error_span!(
@@ -185,7 +188,8 @@ impl SupervisedSessions {
             let name = entry.file_name();
             let alive = live.iter().any(|session| *name == *session.session.to_string());
             if !alive && let Err(error) = std::fs::remove_dir_all(entry.path()) {
-                tracing::warn!(folder = %entry.path().display(), %error, "a private folder stays");
+                tracing::warn!(folder = %entry.path().display(), %error, "could not remove \
+                                                                          session directory");
             }
         }
     }
@@ -193,7 +197,7 @@ impl SupervisedSessions {
 
 /// This very binary, started again.
 fn keeper_program() -> Result<PathBuf, CommandError> {
-    std::env::current_exe().map_err(CommandError::io("heartbeat's own binary cannot be found"))
+    std::env::current_exe().map_err(CommandError::io("cannot locate the heartbeat executable"))
 }
 
 fn limits(config: &Config, stage: Stage) -> SessionLimits {

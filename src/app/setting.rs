@@ -40,11 +40,11 @@ pub fn load_request(
     environment: &Environment,
 ) -> Result<LoadRequest, CommandError> {
     let cwd = std::env::current_dir()
-        .map_err(CommandError::io("the working directory cannot be read"))?;
+        .map_err(CommandError::io("cannot determine the working directory"))?;
     let mut flags = Vec::new();
     for pair in &overrides.set {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(CommandError::Usage(format!("--set wants KEY=VALUE, not {pair:?}")));
+            return Err(CommandError::Usage(format!("--set expects KEY=VALUE, not {pair:?}")));
         };
         // What is no TOML value by itself is taken as text.
         let value = format!("x = {value}")
@@ -69,8 +69,8 @@ pub fn state_folder(config: &Config, environment: &Environment) -> Result<PathBu
     }
     environment.state_home().map(|home| home.join("heartbeat")).ok_or_else(|| {
         CommandError::Usage(
-            "there is no place for the state: neither HOME nor XDG_STATE_HOME is set; name one \
-             with --state-dir or [state] dir"
+            "cannot choose a state folder: neither HOME nor XDG_STATE_HOME is set; pass \
+             --state-dir or set [state] dir"
                 .into(),
         )
     })
@@ -204,8 +204,7 @@ fn repository(configured: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
     let (path, origin) = if configured.as_os_str().is_empty() {
         if !cwd.join(".git").exists() {
             return Err(CommandError::Repository(format!(
-                "there is no code base to analyse: [repository] path is not set and the working \
-                 directory {} is no git repository. Set repository.path, or run heartbeat inside \
+                "there is no code base to analyse: [repository] path is not set and the working directory {} is not a git repository. Set repository.path, or run heartbeat inside \
                  the repository",
                 cwd.display()
             )));
@@ -216,11 +215,11 @@ fn repository(configured: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
     };
     let fail = |why: String| {
         CommandError::Repository(format!(
-            "the code base {} ({origin}) cannot be read: {why}. Set repository.path to an existing \
+            "cannot read the code base {} ({origin}): {why}. Set repository.path to an existing \
              folder",
             path.display()
         ))
     };
     let resolved = path.canonicalize().map_err(|error| fail(error.to_string()))?;
-    if resolved.is_dir() { Ok(resolved) } else { Err(fail("it is no folder".into())) }
+    if resolved.is_dir() { Ok(resolved) } else { Err(fail("it is not a folder".into())) }
 }

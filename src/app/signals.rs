@@ -29,7 +29,12 @@ pub enum Asked {
 impl Signals {
     /// Starts to listen.
     pub fn listen() -> Result<Self, CommandError> {
-        let on = |kind| signal(kind).map_err(CommandError::io("signals cannot be listened to"));
+        let on = |kind| {
+            signal(kind).map_err(CommandError::io(
+                "cannot install the signal \
+                                                               handlers",
+            ))
+        };
         Ok(Self {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
@@ -50,7 +55,7 @@ impl Signals {
     }
 
     /// Passes every wish to stop on, for ever. For runs without a schedule, where SIGHUP means
-    /// that the terminal is gone.
+    /// that cannot talk to the terminal.
     pub async fn pass_on(&mut self, stop: &StopHandle) -> Infallible {
         loop {
             self.next().await;

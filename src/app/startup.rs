@@ -18,13 +18,13 @@ pub async fn close_crashed_runs(
     let mut newest = None;
     for run in store.runs().unfinished().await? {
         if let Some(view) = close_crashed(store, clock, run).await? {
-            tracing::warn!(run_id = %run, "a run of an earlier life had crashed");
+            tracing::warn!(run_id = %run, "previous run crashed");
             newest = newest.or(Some(view));
         }
         match catch_up(store, run).await {
             Ok(0) => {}
-            Ok(added) => tracing::info!(run_id = %run, added, "events.ndjson was completed"),
-            Err(error) => tracing::warn!(run_id = %run, %error, "events.ndjson stays incomplete"),
+            Ok(added) => tracing::info!(run_id = %run, added, "completed events.ndjson"),
+            Err(error) => tracing::warn!(run_id = %run, %error, "could not complete events.ndjson"),
         }
     }
     Ok(newest)
@@ -51,7 +51,7 @@ pub async fn settle_the_past(setting: &Setting, journal: &Journal) -> Result<(),
     };
     let sessions = setting.sessions(journal)?;
     if let Err(error) = crate::run::Sessions::resolve_orphans(&sessions).await {
-        tracing::error!(%error, "orphaned sessions could not be resolved");
+        tracing::error!(%error, "could not resolve orphaned sessions");
     }
     journal.flush().await?;
     if let Some(view) = close_crashed_runs(journal.store(), &setting.clock).await? {

@@ -23,7 +23,8 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(folder = %self.0.display(), %error, "a temporary folder is left behind");
+            tracing::warn!(folder = %self.0.display(), %error, "could not remove a temporary \
+                                                                folder");
         }
     }
 }

@@ -27,7 +27,7 @@ impl Watchers {
     pub async fn finish(mut self) {
         while let Some(ended) = self.0.join_next().await {
             if let Err(panic) = ended {
-                tracing::error!(%panic, "a watcher of the run ended in a panic");
+                tracing::error!(%panic, "a run observer panicked");
             }
         }
     }

@@ -85,7 +85,10 @@ pub async fn serve(
         return Ok(None);
     }
     let listen: SocketAddr = config.http.listen.parse().map_err(|_| {
-        CommandError::Usage(format!("[http] listen {:?} is no address", config.http.listen))
+        CommandError::Usage(format!(
+            "[http] listen {:?} is not a valid address",
+            config.http.listen
+        ))
     })?;
     let token = http_token(&config, &setting.environment)?;
     let listener = bind(listen, liked.0).await.map_err(refused)?;
@@ -105,7 +108,7 @@ pub async fn serve(
     let server = Server::start(listener, options).map_err(refused)?;
     setting.audience = Audience { hub: Some(Arc::clone(server.hub())) };
     say(progress, &format!("dashboard  http://{}/", server.address()));
-    tracing::info!(address = %server.address(), "the dashboard is served");
+    tracing::info!(address = %server.address(), "dashboard listening");
     Ok(Some(server))
 }
 
@@ -114,7 +117,7 @@ pub async fn serve_beside(setting: &mut Setting, progress: Progress) -> Option<S
     match serve(setting, None, Liked(None), progress).await {
         Ok(server) => server,
         Err(error) => {
-            tracing::warn!(%error, "the run goes on without a dashboard");
+            tracing::warn!(%error, "continuing without a dashboard");
             None
         }
     }
@@ -153,9 +156,9 @@ impl Actions for Hands {
             match row {
                 Some(row) if request_end(row).is_ok_and(|asked| asked) => Ok(()),
                 Some(_) => Err(ActionError::NotNow(format!(
-                    "the keeper of session {session} is gone; the next run clears what is left"
+                    "the keeper of session {session} has exited; the next run cleans up"
                 ))),
-                None => Err(ActionError::NotFound(format!("session {session} is not alive"))),
+                None => Err(ActionError::NotFound(format!("session {session} is not running"))),
             }
         })
     }
@@ -173,20 +176,21 @@ impl Actions for Hands {
                     Err(ActionError::NotNow(if alive {
                         format!("a session for {item} is running")
                     } else {
-                        format!("the session for {item} crashed; the next run puts it back in line")
+                        format!("the session for {item} crashed; the next run requeues it")
                     }))
                 }
-                None => Err(ActionError::NotFound(format!("{item} was never seen"))),
+                None => Err(ActionError::NotFound(format!("{item} is not a known item"))),
             }
         })
     }
 
     fn run_now(&self) -> BoxFuture<'_, Result<RunId, ActionError>> {
         Box::pin(async move {
-            let here = "this is a single run; start the service to run at will";
+            let here = "this process does a single run; start the service to trigger runs from \
+                        the dashboard";
             let wishes = self.wishes.as_ref().ok_or_else(|| ActionError::NotNow(here.into()))?;
             let (wish, answer) = oneshot::channel();
-            let busy = || ActionError::NotNow("another wish is being looked at".into());
+            let busy = || ActionError::NotNow("another request is still being handled".into());
             wishes.try_send(wish).map_err(|_| busy())?;
             answer
                 .await

@@ -8,24 +8,24 @@ use super::error::CommandError;
 use super::exit;
 use crate::settings::{LogFormat, LogLevel};
 
-const ABOUT: &str = "Triages changed Azure DevOps work items in one cheap agent session and gives \
-the ones that deserve it a bounded, supervised analysis on your code base.";
+const ABOUT: &str = "Triages changed Azure DevOps work items in one cheap agent session and \
+analyses those that need it in bounded, supervised sessions on your code base.";
 
 const LONG_ABOUT: &str = "\
-Triages changed Azure DevOps work items in one cheap agent session and gives the ones that deserve \
-it a bounded, supervised analysis on your code base.
+Triages changed Azure DevOps work items in one cheap agent session and analyses those that need it \
+in bounded, supervised sessions on your code base.
 
 Without a command, heartbeat runs on its cron schedule until it is stopped. Try it first, without \
-an account, a config or a cost:
+an account, a config or costs:
 
-  heartbeat --once --demo        a whole run on built-in simulators
-  heartbeat --dry-run --demo     every decision, prompt and worst-case cost
+  heartbeat --once --demo        a complete run on built-in simulators
+  heartbeat --dry-run --demo     show every decision, prompt and worst-case cost
 
 Then set it up:
 
-  heartbeat init                 writes a commented heartbeat.toml
-  heartbeat --dry-run            what a run would do, with the real work items
-  heartbeat --once               one run now";
+  heartbeat init                 write a commented heartbeat.toml
+  heartbeat --dry-run            show what a run would do with your work items
+  heartbeat --once               run once now";
 
 /// heartbeat
 #[derive(Debug, Parser)]
@@ -39,7 +39,7 @@ Then set it up:
     args_conflicts_with_subcommands = false
 )]
 pub struct Cli {
-    /// One run now; the exit code says how it went
+    /// Run once now; the exit code says how it went
     #[arg(long)]
     pub once: bool,
     /// Print every decision, prompt and worst-case cost; start no session, write nothing
@@ -48,28 +48,26 @@ pub struct Cli {
     /// Use the built-in tracker and agent simulators and a temporary state
     #[arg(long)]
     pub demo: bool,
-    /// What holds for every command
     #[command(flatten)]
     pub global: GlobalArgs,
-    /// What to do instead of running
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
 impl Cli {
-    /// What the parser cannot see: ways of running make no sense beside a command.
+    /// Rejects run modes combined with a subcommand, which clap cannot express.
     pub fn check(&self) -> Result<(), CommandError> {
         let given = [(self.once, "--once"), (self.dry_run, "--dry-run"), (self.demo, "--demo")];
         match given.iter().find(|(given, _)| *given) {
-            Some((_, flag)) if self.command.is_some() => Err(CommandError::Usage(format!(
-                "{flag} is a way of running and does not go with a command; leave one of them out"
-            ))),
+            Some((_, flag)) if self.command.is_some() => {
+                Err(CommandError::Usage(format!("{flag} cannot be combined with a command")))
+            }
             _ => Ok(()),
         }
     }
 }
 
-/// What holds for every command.
+/// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub struct GlobalArgs {
     /// Configuration file [default: $HEARTBEAT_CONFIG, ./heartbeat.toml, XDG config folder]
@@ -81,22 +79,22 @@ pub struct GlobalArgs {
     /// Override any configuration key, such as --set limits.max_live_sessions=2
     #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Machine-readable answer: one JSON document on standard output, nothing else
+    /// Print one JSON document on standard output and nothing else
     #[arg(long, global = true)]
     pub json: bool,
-    /// No progress on standard error
+    /// Show no progress on standard error
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Diagnostics on standard error [default: warn, for the service the configured level]
+    /// Log level on standard error [default: warn; as a service the configured level]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<Level>,
-    /// How diagnostics look [default: human, for the service the configured format]
+    /// Log format on standard error [default: human; as a service the configured format]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<Format>,
 }
 
 impl GlobalArgs {
-    /// What of it the job itself needs.
+    /// The options that decide which configuration is loaded.
     pub fn overrides(&self) -> crate::app::Overrides {
         crate::app::Overrides {
             config: self.config.clone(),
@@ -106,7 +104,6 @@ impl GlobalArgs {
     }
 }
 
-/// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "as in default.toml")]
 pub enum Format {
@@ -135,7 +132,6 @@ impl From<Level> for LogLevel {
     }
 }
 
-/// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the usual five")]
 pub enum Level {
@@ -146,82 +142,79 @@ pub enum Level {
     Trace,
 }
 
-/// Everything else heartbeat can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Write a commented heartbeat.toml
     Init(super::init::InitArgs),
-    /// What is going on: run, sessions, queue, spending, breaker
+    /// Show the current run, sessions, queue, spending and circuit breaker
     Status,
-    /// The newest runs
+    /// List the newest runs
     Runs(LimitArgs),
-    /// The newest sessions
+    /// List the newest sessions
     Sessions(LimitArgs),
-    /// The whole story of one item, with its findings
+    /// Show everything about one item, with its findings
     Show {
-        /// Its number, or its key such as ado/123
+        /// Number of the item, or its key such as ado/123
         item: String,
     },
-    /// Put an item back in line with all its attempts, or let the source be asked again
+    /// Requeue an item with a fresh attempt count, or reset the source's circuit breaker
     Retry {
-        /// Its number, or its key such as ado/123
+        /// Number of the item, or its key such as ado/123
         #[arg(required_unless_present = "source")]
         item: Option<String>,
-        /// Close the source's circuit breaker and forget its "not before"
+        /// Close the source's circuit breaker and drop its requested waiting time
         #[arg(long)]
         source: bool,
     },
-    /// End one live session with everything it started
+    /// End a live session with every process it started
     Kill {
         /// Its id, or the beginning of it
         session: String,
     },
-    /// The findings of a run or a period, to read or to mail
+    /// Print the findings of a run or a period, to read or to mail
     Report(super::report::ReportArgs),
-    /// Check everything a run needs; each failure comes with its fix
+    /// Check everything a run needs, with a fix for each failure
     Doctor,
-    /// The service for systemd or launchd
+    /// Print, install or remove the systemd or launchd service
     #[command(subcommand)]
     Service(super::service::ServiceCommand),
     /// Move a state to another machine
     #[command(subcommand)]
     State(super::state::StateCommand),
-    /// When the next runs are due
+    /// Show when the next runs are due
     Schedule {
-        /// How many
+        /// Number of runs to show
         #[arg(long, default_value_t = 5, value_name = "N", value_parser = value_parser!(u16).range(1..))]
         next: u16,
     },
-    /// The configuration in force, with the origin of each value
+    /// Show the effective configuration, with the origin of each value
     Config,
-    /// Work-item HTML in, compact text out: the cleaner on its own
+    /// Turn work-item HTML into the compact text that prompts contain
     Clean(super::clean::CleanArgs),
-    /// The files of a code base that matter for a text
+    /// Rank the files of a code base by their relevance to a text
     Context(super::context::ContextArgs),
-    /// Run misbehaving agents against the supervisor on this machine; nothing may survive
+    /// Run misbehaving agents against the supervisor; no process may survive
     Selftest(super::selftest::SelftestArgs),
-    /// Completions for a shell
+    /// Print completions for a shell
     Completions(super::completions::CompletionsArgs),
-    /// The manual page
+    /// Print the manual page
     Man(super::completions::ManArgs),
-    /// The simulators on their own, to try a config or to test against
+    /// Run one of the simulators, to try a config or to test against
     #[command(subcommand)]
     Simulate(Simulate),
 }
 
-/// How much of a list to show.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct LimitArgs {
-    /// How many
+    /// Number of entries to show
     #[arg(long, short = 'n', default_value_t = 20, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub limit: u32,
 }
 
-/// Which simulator.
 #[derive(Debug, Subcommand)]
 pub enum Simulate {
-    /// An Azure DevOps server with a lifelike backlog, on loopback
+    /// An Azure DevOps server with a realistic backlog, on loopback
     Ado(crate::simulate::ado::SimulateAdoArgs),
-    /// A scripted agent that speaks the Claude Code CLI's stream
+    /// A scripted agent that speaks the Claude Code CLI's stream format
     Agent(crate::simulate::agent::SimulateAgentArgs),
 }

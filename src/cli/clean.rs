@@ -17,7 +17,7 @@ const MAX_INPUT: u64 = 64 << 20;
 pub struct CleanArgs {
     /// File to read; standard input when it is missing or `-`.
     pub file: Option<PathBuf>,
-    /// Shorten for triage: no link targets, long tables and code cut.
+    /// Shorten as for triage: no link targets, long tables and code cut.
     #[arg(long)]
     pub tight: bool,
     /// The input is a Markdown field: decode its entities and keep the rest.
@@ -31,7 +31,6 @@ pub struct CleanArgs {
     pub json: bool,
 }
 
-/// Why cleaning did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanError {
     /// The file cannot be opened or read.
@@ -134,7 +133,7 @@ fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io:
     )?;
     writeln!(
         stderr,
-        "tokens ~{before:>9} -> {after:>9}  ({:.1} %, four bytes each)",
+        "tokens ~{before:>9} -> {after:>9}  ({:.1} %, estimated at four bytes per token)",
         share(after, before)
     )?;
     if cleaned.stats.cut_bytes > 0 {
@@ -143,7 +142,7 @@ fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io:
     if cleaned.alarms.any() {
         writeln!(
             stderr,
-            "alarm: {} hidden, {} low-contrast, {} invisible characters left out",
+            "alarm: {} hidden, {} low-contrast, {} invisible characters removed",
             cleaned.alarms.hidden_chars,
             cleaned.alarms.low_contrast_chars,
             cleaned.alarms.invisible_chars

@@ -12,7 +12,7 @@ use super::error::CommandError;
 /// Arguments of `heartbeat completions`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct CompletionsArgs {
-    /// For which shell
+    /// Shell to print completions for
     #[arg(value_enum)]
     pub shell: Shell,
 }
@@ -20,7 +20,7 @@ pub struct CompletionsArgs {
 /// Arguments of `heartbeat man`.
 #[derive(Debug, Clone, Args)]
 pub struct ManArgs {
-    /// Write a page for heartbeat and for each of its commands into this folder
+    /// Write one page for heartbeat and one per command into this folder
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -44,12 +44,12 @@ fn page(command: clap::Command) -> Result<String, CommandError> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command)
         .render(&mut page)
-        .map_err(CommandError::io("the manual page cannot be made"))?;
+        .map_err(CommandError::io("cannot make the manual page"))?;
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
 fn write_pages(dir: &Path) -> Result<String, CommandError> {
-    let failed = || CommandError::io(format!("{} cannot be written", dir.display()));
+    let failed = || CommandError::io(format!("cannot write {}", dir.display()));
     std::fs::create_dir_all(dir).map_err(failed())?;
     clap_mangen::generate_to(Cli::command(), dir).map_err(failed())?;
     Ok(format!("Wrote the manual pages to {}.\n", dir.display()))

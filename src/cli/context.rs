@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::context::{self, BuildReport, ContextError, Index, Options, Query, RankedFile};
 
-/// Which files of a code base matter for a work item's text?
+/// Arguments of `heartbeat context`.
 #[derive(Debug, Args)]
 pub struct ContextArgs {
     /// The code base.
@@ -16,19 +16,19 @@ pub struct ContextArgs {
     /// A file with the item's text, its title in the first line; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub query_file: PathBuf,
-    /// How many files.
+    /// Number of files to print.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// What to print.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = ContextFormat::Paths)]
     pub format: ContextFormat,
-    /// Say why each file is there, and what the index holds.
+    /// Explain the rank of each file and what the index contains.
     #[arg(long)]
     pub explain: bool,
     /// Token budget of `--format prompt`.
     #[arg(long, value_name = "TOKENS", default_value_t = 6000)]
     pub tokens: usize,
-    /// Where indexes are kept; by default below the state folder.
+    /// Folder of the indexes; by default below the state folder.
     #[arg(long, value_name = "DIR")]
     pub index_dir: Option<PathBuf>,
 }
@@ -38,13 +38,12 @@ pub struct ContextArgs {
 pub enum ContextFormat {
     /// One path per line, best first.
     Paths,
-    /// The text that a deep session is given.
+    /// The text that goes into the prompt.
     Prompt,
     /// Everything, for programs.
     Json,
 }
 
-/// Why the command gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextCommandError {
     /// The text cannot be read.
@@ -55,11 +54,10 @@ pub enum ContextCommandError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// There is no context.
     #[error(transparent)]
     Context(#[from] ContextError),
-    /// Nobody takes the answer.
-    #[error("cannot write the answer: {0}")]
+    /// Standard output cannot be written.
+    #[error("cannot write the output: {0}")]
     Output(#[from] std::io::Error),
 }
 
@@ -125,7 +123,7 @@ fn write_json(
     writeln!(out, "{answer}")
 }
 
-/// Says what the reader has to know: everything if asked to explain, else what is out of the ordinary.
+/// Prints notes: everything with `--explain`, otherwise only what is unusual.
 fn say(
     report: &BuildReport,
     ranked: &[RankedFile],
@@ -133,7 +131,7 @@ fn say(
     notes: &mut impl Write,
 ) -> std::io::Result<()> {
     if let Some(reason) = report.rebuilt {
-        writeln!(notes, "the index was built anew: {reason}")?;
+        writeln!(notes, "rebuilt the index: {reason}")?;
     }
     let aside: Vec<_> = if explain {
         report.skipped.reasons().collect()
@@ -141,7 +139,7 @@ fn say(
         report.skipped.surprises().collect()
     };
     for (count, what) in aside {
-        writeln!(notes, "set aside: {count} {what}")?;
+        writeln!(notes, "skipped: {count} {what}")?;
     }
     if !explain {
         return Ok(());

@@ -28,7 +28,7 @@ pub fn render(rehearsal: &Rehearsal) -> String {
     let _: std::fmt::Result = writeln!(
         text,
         "\nA run would start at most {} sessions and spend at most {} (budget {} per run).\n\
-         Nothing was started, nothing was written.",
+         Nothing was started or written.",
         rehearsal.sessions_at_most, rehearsal.worst_case, rehearsal.budget_per_run
     );
     text

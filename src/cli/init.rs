@@ -13,13 +13,13 @@ use crate::schedule::Schedule;
 /// Arguments of `heartbeat init`.
 #[derive(Debug, Clone, Args)]
 pub struct InitArgs {
-    /// Address of the organisation, such as `https://dev.azure.com/contoso`
+    /// URL of the organisation, such as `https://dev.azure.com/contoso`
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
-    /// Project whose items are watched
+    /// Project to watch
     #[arg(long)]
     pub project: Option<String>,
-    /// Code base that is analysed
+    /// Code base to analyse
     #[arg(long, value_name = "DIR")]
     pub repository: Option<PathBuf>,
     /// Cron expression of the schedule
@@ -31,12 +31,12 @@ pub struct InitArgs {
     /// Print the file instead of writing it
     #[arg(long)]
     pub print: bool,
-    /// Write over an existing file
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
 }
 
-/// On a terminal, only somebody who gave no answer is asked.
+/// Questions are asked only when no answer was passed as a flag.
 pub fn wants_to_be_asked(args: &InitArgs) -> bool {
     !args.print
         && args.base_url.is_none()
@@ -57,32 +57,30 @@ pub fn ask(
     let any = |_: &str| Ok(());
     let mut args = args.clone();
     args.base_url = asking.question(
-        "Address of the organisation, such as https://dev.azure.com/contoso",
+        "URL of the organisation, such as https://dev.azure.com/contoso",
         "",
         check_address,
     )?;
-    args.project = asking.question("Project whose items are watched", "", any)?;
-    let repository = asking.question(
-        "Folder of the code base that is analysed",
-        ".",
-        |answer| match Path::new(answer).is_dir() {
+    args.project = asking.question("Project to watch", "", any)?;
+    let repository = asking.question("Folder of the code base to analyse", ".", |answer| {
+        match Path::new(answer).is_dir() {
             true => Ok(()),
-            false => Err(format!("{answer} is no folder")),
-        },
-    )?;
+            false => Err(format!("{answer} is not a folder")),
+        }
+    })?;
     args.repository = repository.map(|path| {
         let path = PathBuf::from(path);
         path.canonicalize().unwrap_or(path)
     });
-    args.cron = asking.question("When to run, as a cron expression", "*/30 * * * *", check_cron)?;
-    args.timezone = asking.question("In which time zone", "UTC", check_zone)?;
+    args.cron = asking.question("Schedule, as a cron expression", "*/30 * * * *", check_cron)?;
+    args.timezone = asking.question("Time zone of the schedule", "UTC", check_zone)?;
     Ok(args)
 }
 
 fn check_address(answer: &str) -> Result<(), String> {
     match answer.starts_with("https://") || answer.starts_with("http://") {
         true => Ok(()),
-        false => Err("an address begins with https://".into()),
+        false => Err("a URL starts with https://".into()),
     }
 }
 
@@ -94,7 +92,7 @@ fn check_zone(answer: &str) -> Result<(), String> {
     Schedule::parse("0 0 * * *", answer).map(drop).map_err(|error| error.to_string())
 }
 
-/// Flags are held to the same rules as answers.
+/// Flags are validated like answers.
 fn check(args: &InitArgs) -> Result<(), CommandError> {
     type Check = fn(&str) -> Result<(), String>;
     let given: [(&str, &Option<String>, Check); 3] = [
@@ -123,7 +121,7 @@ impl<I: BufRead, O: Write> Asking<'_, I, O> {
         default: &str,
         check: impl Fn(&str) -> Result<(), String>,
     ) -> Result<Option<String>, CommandError> {
-        let failed = || CommandError::io("the terminal is gone");
+        let failed = || CommandError::io("cannot talk to the terminal");
         let hint = if default.is_empty() { String::new() } else { format!(" [{default}]") };
         loop {
             write!(self.output, "{words}{hint}: ").map_err(failed())?;
@@ -142,8 +140,8 @@ impl<I: BufRead, O: Write> Asking<'_, I, O> {
     }
 }
 
-/// Writes the file to `path`, or prints it. `more` are keys given by `--set`. Returns what to tell
-/// the user.
+/// Writes the file to `path`, or prints it. `more` are keys given by `--set`. Returns the command's
+/// output.
 pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<String, CommandError> {
     check(args)?;
     let mut answers = answers(args);
@@ -161,22 +159,22 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<String, C
     };
     let mut file = open.open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => CommandError::Usage(format!(
-            "{} exists already; edit it, or write it anew with --force",
+            "{} already exists; edit it, or overwrite it with --force",
             path.display()
         )),
-        _ => CommandError::io(format!("{} cannot be written", path.display()))(error),
+        _ => CommandError::io(format!("cannot write {}", path.display()))(error),
     })?;
     file.write_all(text.as_bytes())
-        .map_err(CommandError::io(format!("{} cannot be written", path.display())))?;
+        .map_err(CommandError::io(format!("cannot write {}", path.display())))?;
     Ok(format!(
-        "Wrote {}.\nNext: {}export AZURE_DEVOPS_PAT and ANTHROPIC_API_KEY,\ncheck with `heartbeat \
-         doctor`, read `heartbeat --dry-run` and start with `heartbeat --once`.\n",
+        "Wrote {}.\nNext: {}export AZURE_DEVOPS_PAT and ANTHROPIC_API_KEY,\ncheck the setup with \
+         `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start with `heartbeat --once`.\n",
         path.display(),
         still_to_set(&answers)
     ))
 }
 
-/// The keys without which nothing runs, as far as nobody gave them.
+/// Required keys that were not given.
 fn still_to_set(answers: &[(String, Value)]) -> String {
     let given = |key: &str| answers.iter().any(|(answered, _)| answered == key);
     let missing: Vec<&str> = ["source.base_url", "source.project", "repository.path"]
@@ -247,8 +245,8 @@ mod tests {
         assert_eq!(args.base_url.as_deref(), Some("https://x"));
         assert_eq!((args.project, args.timezone), (None, None));
         assert_eq!(args.cron.as_deref(), Some("*/30 * * * *"));
-        assert!(said.contains("an address begins with https://"), "{said}");
-        assert!(said.contains("/no/such/folder is no folder"), "{said}");
+        assert!(said.contains("a URL starts with https://"), "{said}");
+        assert!(said.contains("/no/such/folder is not a folder"), "{said}");
         assert!(said.contains("Mars/Base"), "{said}");
     }
 

@@ -1,4 +1,4 @@
-//! The commands that look at a state, or act on something in it.
+//! Commands that read a state, or change something in it.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,12 @@ enum Found {
 
 fn nothing_in(folder: &Path) -> String {
     format!(
-        "Nothing has run on the state in {} yet. Start with `heartbeat --dry-run`.",
+        "No run has used the state in {} yet. Start with `heartbeat --dry-run`.",
         folder.display()
     )
 }
 
 impl Context {
-    /// What is going on.
     pub(super) async fn status(&self) -> Result<Code, CommandError> {
         self.list(async |store, config| {
             let now = self.clock.now();
@@ -37,7 +36,7 @@ impl Context {
         .await
     }
 
-    /// Puts an item back in line.
+    /// Requeues an item.
     pub(super) async fn retry(&self, item: &str) -> Result<Code, CommandError> {
         let (reading, config) = self.needed_state()?;
         let key = show::parse_key(&config.source.name, item)?;
@@ -48,13 +47,12 @@ impl Context {
             let why = show::why_not_requeued(&reading, &key, held).await?;
             return Err(CommandError::NotFound(why));
         }
-        self.print(&serde_json::json!({ "item": key, "in_line": true }), |_| {
-            format!("{key} is back in line, with all its attempts\n")
+        self.print(&serde_json::json!({ "item": key, "queued": true }), |_| {
+            format!("{key} is queued again with all its attempts\n")
         })?;
         Ok(Code::Done)
     }
 
-    /// The newest runs.
     pub(super) async fn runs(&self, limit: u32) -> Result<Code, CommandError> {
         self.list(async |store, _| {
             let runs = store.runs().newest(limit).await?;
@@ -64,7 +62,6 @@ impl Context {
         .await
     }
 
-    /// The newest sessions.
     pub(super) async fn sessions(&self, limit: u32) -> Result<Code, CommandError> {
         self.list(async |store, _| {
             let sessions = store.sessions().newest(limit).await?;
@@ -74,7 +71,6 @@ impl Context {
         .await
     }
 
-    /// The story of one item.
     pub(super) async fn show(&self, item: &str) -> Result<Code, CommandError> {
         let (store, config) = self.needed_state()?;
         let story = show::story(&store, &config.source.name, item).await?;
@@ -82,8 +78,8 @@ impl Context {
         Ok(Code::Done)
     }
 
-    /// For commands that look at a state or act on it: a broken file must not hide what is going
-    /// on, so they go by what can be read of it.
+    /// For commands that read a state: an invalid configuration file must not hide the state, so
+    /// they use whatever can be read of the file.
     fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
         let request = app::load_request(&self.global.overrides(), &self.environment)?;
         match load(&request) {
@@ -108,7 +104,7 @@ impl Context {
         }
     }
 
-    /// For commands about something that must be in the state.
+    /// For commands that need an existing state.
     pub(super) fn needed_state(&self) -> Result<(Store, Config), CommandError> {
         match self.state()? {
             Found::Here(store, config) => Ok((store, *config)),
@@ -116,7 +112,7 @@ impl Context {
         }
     }
 
-    /// For commands that only list: a state on which nothing has run is no failure.
+    /// For commands that only list: an unused state is not an error.
     pub(super) async fn list(
         &self,
         show: impl AsyncFnOnce(Store, Config) -> Result<(), CommandError>,

@@ -120,7 +120,7 @@ impl Context {
             .max_blocking_threads(8)
             .enable_all()
             .build()
-            .map_err(CommandError::io("the runtime cannot be started"))?;
+            .map_err(CommandError::io("cannot start the async runtime"))?;
         runtime.block_on(work)
     }
 
@@ -366,12 +366,12 @@ impl Context {
     async fn selftest(&self, mut args: selftest::SelftestArgs) -> Result<Code, CommandError> {
         args.json = self.global.json;
         let program = std::env::current_exe()
-            .map_err(CommandError::io("heartbeat's own binary cannot be found"))?;
+            .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
         let folder = app::TemporaryFolder::new("selftest")
-            .map_err(CommandError::io("a temporary folder cannot be made"))?;
+            .map_err(CommandError::io("cannot create a temporary folder"))?;
         let clean = selftest::run(&args, &program, folder.path(), &mut std::io::stdout().lock())
             .await
-            .map_err(CommandError::io("the self-test cannot be run"))?;
+            .map_err(CommandError::io("cannot run the self-test"))?;
         Ok(if clean { Code::Done } else { Code::Unexpected })
     }
 
@@ -383,7 +383,7 @@ impl Context {
             // A reader that went away does not stop the simulator.
             drop(write_out(&format!("{}\n", simulator.base_url())));
         });
-        told.await.map_err(CommandError::io("the simulated tracker cannot listen"))?;
+        told.await.map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
         Ok(Code::Done)
     }
 

@@ -42,7 +42,10 @@ impl Context {
         journal.flush().await?;
         let name = &config.source.name;
         self.print(&serde_json::json!({ "source": name, "breaker": "closed" }), |_| {
-            format!("the breaker of source {name:?} is closed; the next run asks again\n")
+            format!(
+                "the circuit breaker of source {name:?} is closed; the next run reads the \
+                     source\n"
+            )
         })
     }
 
@@ -55,7 +58,7 @@ impl Context {
             match &args.out {
                 None => write_out(&text),
                 Some(file) => aftermath::write_file(file, &text)
-                    .map_err(CommandError::io(format!("{} cannot be written", file.display()))),
+                    .map_err(CommandError::io(format!("cannot write {}", file.display()))),
             }
         })
         .await

@@ -55,16 +55,18 @@ async fn scope(
         let to = now.saturating_add(jiff::SignedDuration::from_millis(1)).unwrap_or(now);
         return Ok(Scope::Period { from: parse_since(since, zone, now)?, to });
     }
-    let run = match &args.run {
-        Some(id) => store.runs().with_prefix(id.to_lowercase()).await?.ok_or_else(|| {
-            CommandError::NotFound(format!(
-                "there is no run {id}, or several begin like that; `heartbeat runs` lists them"
-            ))
-        })?,
-        None => store.runs().newest(1).await?.pop().ok_or_else(|| {
-            CommandError::NotFound("nothing has run on this state yet".to_owned())
-        })?,
-    };
+    let run =
+        match &args.run {
+            Some(id) => store.runs().with_prefix(id.to_lowercase()).await?.ok_or_else(|| {
+                CommandError::NotFound(format!(
+                    "no run, or more than one, has an id that starts with {id}; `heartbeat runs` \
+                 lists them"
+                ))
+            })?,
+            None => store.runs().newest(1).await?.pop().ok_or_else(|| {
+                CommandError::NotFound("no run has used this state yet".to_owned())
+            })?,
+        };
     Ok(Scope::Run { run: run.run })
 }
 
@@ -72,7 +74,8 @@ async fn scope(
 fn parse_since(text: &str, zone: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
     let wrong = || {
         CommandError::Usage(format!(
-            "--since {text:?} is no time; write a span such as 7d or 12h, or a day such as 2026-11-09"
+            "--since {text:?} is not a time; write a duration such as 7d or 12h, or a date such \
+             as 2026-11-09"
         ))
     };
     if let Ok(time) = text.parse::<Timestamp>() {

@@ -24,10 +24,10 @@ pub struct SelftestArgs {
     /// One JSON object per scenario; set by the global flag of that name.
     #[arg(skip)]
     pub json: bool,
-    /// Containment to test: the strongest this machine allows, or the weakest one of Linux.
+    /// Containment to test: the strongest this machine allows, or the weakest one on Linux.
     #[arg(long, default_value = "auto")]
     pub tier: TierChoice,
-    /// Only these scenarios, by name.
+    /// Run only these scenarios.
     #[arg(long, value_name = "NAME")]
     pub only: Vec<Misbehaviour>,
 }

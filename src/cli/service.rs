@@ -1,5 +1,5 @@
-//! `heartbeat service`: the description of the service for systemd and launchd, printed, installed
-//! or removed. Nothing is started: the commands for that are told.
+//! `heartbeat service`: prints, installs or removes the service definition for systemd and launchd.
+//! It starts nothing; it prints the commands that do.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,16 @@ use crate::settings::{Config, Environment};
 const UNIT: &str = "heartbeat.service";
 const LABEL: &str = "local.heartbeat";
 
-/// What to do with the service.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ServiceCommand {
-    /// Print its description
+    /// Print the service definition
     Print(ServiceArgs),
-    /// Write it where the service manager looks
+    /// Write the definition where the service manager looks for it
     Install(InstallArgs),
-    /// Remove it
+    /// Remove the definition
     Uninstall(ServiceArgs),
 }
 
-/// Which service manager, for whom.
 #[derive(Debug, Clone, Copy, Args)]
 #[group(skip)]
 pub struct ServiceArgs {
@@ -34,10 +32,10 @@ pub struct ServiceArgs {
     /// For launchd (the default on macOS)
     #[arg(long)]
     pub launchd: bool,
-    /// For this user (the default, unless run by root)
+    /// For this user (the default)
     #[arg(long, conflicts_with = "system")]
     pub user: bool,
-    /// For the whole machine
+    /// For the whole machine (the default for root)
     #[arg(long)]
     pub system: bool,
 }
@@ -45,10 +43,9 @@ pub struct ServiceArgs {
 /// Arguments of `heartbeat service install`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct InstallArgs {
-    /// Where
     #[command(flatten)]
     pub service: ServiceArgs,
-    /// Write over an existing file
+    /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
 }
@@ -85,7 +82,7 @@ impl ServiceArgs {
     }
 }
 
-/// What the service needs to know of this machine.
+/// Values of this machine that go into the definition.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The binary.
@@ -104,7 +101,7 @@ pub struct Facts {
     pub user: String,
     /// The user's home folder.
     pub home: PathBuf,
-    /// Longest way from the wish to stop to the end, in seconds.
+    /// Longest time a graceful stop may take, in seconds.
     pub stop_seconds: u64,
     /// Processes of all sessions together.
     pub tasks: u32,
@@ -120,9 +117,12 @@ impl Facts {
         environment: &Environment,
     ) -> Result<Self, CommandError> {
         let program = std::env::current_exe()
-            .map_err(CommandError::io("heartbeat's own binary cannot be found"))?;
+            .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
         let config_file = config_file.map(std::path::absolute).transpose();
-        let config_file = config_file.map_err(CommandError::io("no working directory"))?;
+        let config_file = config_file.map_err(CommandError::io(
+            "cannot determine the working \
+                                                                directory",
+        ))?;
         let home = environment.home().unwrap_or_else(|| "/root".into());
         let default = home.join(".config/heartbeat").join(crate::config::FILE_NAME);
         let (sessions, each) = (config.limits.max_live_sessions, config.limits.max_processes);
@@ -139,7 +139,7 @@ impl Facts {
                 .flatten()
                 .map_or_else(|| "heartbeat".into(), |user| user.name),
             home,
-            // Grace, sweep, the last report, and air.
+            // Grace, sweep, the last report, and a margin.
             stop_seconds: config.timeouts.grace.as_secs() + 60,
             // Threads count as well; heartbeat's own are few.
             tasks: sessions.saturating_mul(each).saturating_mul(4).saturating_add(128),
@@ -147,7 +147,7 @@ impl Facts {
     }
 }
 
-/// What was given on this command line holds for the service too.
+/// The service gets the same overrides as this command line.
 fn arguments(config_file: &Path, given: &Overrides, state: &Path) -> Vec<String> {
     let mut arguments = vec!["--config".to_owned(), config_file.display().to_string()];
     if given.state_dir.is_some() {
@@ -169,7 +169,7 @@ fn writes(config: &Config, state: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Does it; returns what to tell.
+/// Runs the command and returns its output.
 pub fn run(
     command: &ServiceCommand,
     facts: &Facts,
@@ -197,18 +197,18 @@ fn install(
     let file = place(args.service, environment)?;
     if file.exists() && !args.force {
         return Err(CommandError::Usage(format!(
-            "{} exists already; look at it, or write it anew with --force",
+            "{} already exists; review it, or overwrite it with --force",
             file.display()
         )));
     }
     if !facts.config_file.exists() {
         return Err(CommandError::Usage(format!(
-            "the service would read {}, and there is no such file; write one with `heartbeat init` \
-             or name it with --config",
+            "the service would read {}, which does not exist; create it with `heartbeat init`, or \
+             pass --config",
             facts.config_file.display()
         )));
     }
-    let failed = || CommandError::io(format!("{} cannot be written", file.display()));
+    let failed = || CommandError::io(format!("cannot write {}", file.display()));
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed())?;
     }
@@ -220,9 +220,9 @@ fn uninstall(args: ServiceArgs, environment: &Environment) -> Result<String, Com
     let file = place(args, environment)?;
     std::fs::remove_file(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            CommandError::NotFound(format!("{} is not there", file.display()))
+            CommandError::NotFound(format!("{} does not exist", file.display()))
         }
-        _ => CommandError::io(format!("{} cannot be removed", file.display()))(error),
+        _ => CommandError::io(format!("cannot remove {}", file.display()))(error),
     })?;
     let user = if args.reach() == Reach::User { " --user" } else { "" };
     let after = match args.manager() {
@@ -270,14 +270,14 @@ fn next_steps(args: ServiceArgs, facts: &Facts, file: &Path) -> String {
                 Reach::System => String::new(),
             };
             format!(
-                "Put the credentials (AZURE_DEVOPS_PAT=…, ANTHROPIC_API_KEY=…) into {}, mode 600. \
-                 Then:\n  heartbeat doctor\n{linger}  systemctl{user} daemon-reload\n  \
+                "Put the credentials (AZURE_DEVOPS_PAT=…, ANTHROPIC_API_KEY=…) into {} (mode 600), \
+                 then:\n  heartbeat doctor\n{linger}  systemctl{user} daemon-reload\n  \
                  systemctl{user} enable --now {UNIT}\n  journalctl{user} -u {UNIT} -f\n",
                 secrets.display()
             )
         }
         (Manager::Launchd, _) => format!(
-            "Point [source] token_file at a file of mode 600, then:\n  heartbeat doctor\n  \
+            "Set [source] token_file to a file with mode 600, then:\n  heartbeat doctor\n  \
              launchctl bootstrap {} {}\n",
             domain(args),
             file.display()
@@ -303,7 +303,7 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
     let command = command.join(" ");
     let secrets = secrets_file(facts, reach);
     let mut unit = format!(
-        "# Made by `heartbeat service print`. Settings belong into a drop-in: systemctl edit \
+        "# Generated by `heartbeat service print`. Put your own settings into a drop-in: systemctl edit \
          {UNIT}\n\
          [Unit]\nDescription=Heartbeat: work items triaged and analysed on schedule\n\
          Wants=network-online.target\nAfter=network-online.target\nStartLimitIntervalSec=10min\n\
@@ -317,13 +317,13 @@ fn systemd(facts: &Facts, reach: Reach) -> String {
     let stop = facts.stop_seconds;
     let _: std::fmt::Result = write!(
         unit,
-        "# Fed only when the schedule has just turned and the state was just locked for writing.\n\
+        "# Notified only while the scheduler loop turns and the state can be written.\n\
          WatchdogSec=3min\nRestart=on-failure\nRestartSec=30s\n\
-         # Usage, credential, configuration: only a person can help.\n\
+         # Usage, credential and configuration errors: a restart does not help.\n\
          RestartPreventExitStatus=2 77 78\nSuccessExitStatus=130 143\n\
-         # First heartbeat itself, which ends its sessions with grace; then whatever is left.\n\
+         # SIGTERM goes to heartbeat, which ends its sessions; SIGKILL goes to whatever is left.\n\
          KillMode=mixed\nTimeoutStopSec={stop}s\n\
-         # A last net under limits.max_processes and limits.max_memory.\n\
+         # Backstop for limits.max_processes and limits.max_memory.\n\
          TasksMax={tasks}\nOOMPolicy=continue\nDelegate=yes\n\
          NoNewPrivileges=yes\nUMask=0077\nLockPersonality=yes\nRestrictRealtime=yes\n\
          RestrictSUIDSGID=yes\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n\

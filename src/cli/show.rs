@@ -13,7 +13,7 @@ use crate::report::lines::{line, seconds, short_key, word};
 use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
 
 /// What is on record as going on and verifiably is not.
-pub(super) const CRASHED: &str = "crashed, resolved at the next start";
+pub(super) const CRASHED: &str = "crashed, cleaned up at the next start";
 
 /// As much of an id as tells it from all others: the moment it was made, and a little chance.
 pub(super) fn beginning(id: impl std::fmt::Display) -> String {
@@ -32,7 +32,7 @@ pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
 /// How a run went, without its time; the figures on a line of their own, `indent` deep. A run
 /// without an end is going on only if somebody holds the run lock.
 pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String {
-    let open = if is_held { "going on" } else { CRASHED };
+    let open = if is_held { "in progress" } else { CRASHED };
     let outcome = run.outcome.map_or_else(|| open.into(), |outcome| word(&outcome));
     let took = run
         .ended_at
@@ -95,7 +95,7 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
     let key = parse_key(source, item)?;
     let row = store.items().get(key.clone()).await?.ok_or_else(|| {
         CommandError::NotFound(format!(
-            "{key} has never been seen in {}; `heartbeat status` lists what has",
+            "{key} is not a known item of {}; `heartbeat status` lists the known ones",
             store.folder().display()
         ))
     })?;
@@ -115,22 +115,22 @@ pub async fn why_not_requeued(
     is_held: bool,
 ) -> Result<String, CommandError> {
     if store.items().get(key.clone()).await?.is_none() {
-        return Ok(format!("{key} was never seen; `heartbeat status` lists what was"));
+        return Ok(format!("{key} is not a known item; `heartbeat status` lists the known ones"));
     }
     let alive = store.sessions().of_item(key.clone()).await?.iter().any(|session| session.alive);
     Ok(if alive || is_held {
         format!("a session for {key} is running; `heartbeat kill` ends it")
     } else {
-        format!("the session for {key} {CRASHED}, which puts the item back in line by itself")
+        format!("the session for {key} {CRASHED}, which requeues the item")
     })
 }
 
 fn render_attempts(attempts: &[AttemptRow]) -> String {
     let one = |attempt: &AttemptRow| {
         let outcome =
-            attempt.outcome.as_ref().map_or_else(|| "going on".into(), ToString::to_string);
+            attempt.outcome.as_ref().map_or_else(|| "in progress".into(), ToString::to_string);
         let cost = attempt.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
-        let counted = if attempt.counted { "" } else { ", does not count" };
+        let counted = if attempt.counted { "" } else { ", not counted" };
         format!(
             "\nattempt {} at {}: {outcome}{cost}{counted}",
             attempt.attempt,
@@ -146,7 +146,10 @@ pub fn parse_key(source: &str, item: &str) -> Result<ItemKey, CommandError> {
         return Ok(ItemKey::from_stored(item.to_owned()));
     }
     item.trim_start_matches('#').parse().map(|id| ItemKey::new(source, ItemId(id))).map_err(|_| {
-        CommandError::Usage(format!("{item:?} is no item; give its number, such as 123 or #123"))
+        CommandError::Usage(format!(
+            "{item:?} is not an item; pass its number, such as 123 or \
+                                     #123"
+        ))
     })
 }
 
@@ -174,7 +177,7 @@ pub fn render_story(story: &Story) -> String {
         );
     }
     text.push_str(&render_attempts(&story.attempts));
-    text.push_str("\n\nStory\n");
+    text.push_str("\n\nHistory\n");
     let mut view = RunView::default();
     for recorded in &story.events {
         view.apply(recorded);

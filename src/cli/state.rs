@@ -1,4 +1,4 @@
-//! `heartbeat state export|import`: a state on its way to another machine.
+//! `heartbeat state export|import`: moves a state to another machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -12,22 +12,21 @@ use crate::clock::Clock;
 use crate::process::own_identity;
 use crate::store::{RunLock, Store, TransferError};
 
-/// What to do with the state.
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
-    /// Write everything that is known, as JSON lines
+    /// Export the whole state as JSON lines
     Export {
-        /// The file to write [default: standard output]
+        /// File to write [default: standard output]
         file: Option<PathBuf>,
     },
-    /// Read an export into an empty state
+    /// Import an export into an empty state
     Import {
-        /// The file to read
+        /// File to read
         file: PathBuf,
     },
 }
 
-/// Does it and says what was done.
+/// Runs the command and returns its output.
 pub async fn run(
     command: &StateCommand,
     folder: &Path,
@@ -41,7 +40,7 @@ pub async fn run(
 
 async fn export(file: Option<&Path>, folder: &Path) -> Result<String, CommandError> {
     let store = Store::open_for_reading(folder)?.ok_or_else(|| {
-        CommandError::NotFound(format!("there is no state in {} to export", folder.display()))
+        CommandError::NotFound(format!("there is no state to export in {}", folder.display()))
     })?;
     let to: Box<dyn Write + Send> = match file {
         // It holds titles and findings: for this user only.
@@ -51,21 +50,22 @@ async fn export(file: Option<&Path>, folder: &Path) -> Result<String, CommandErr
                 .create_new(true)
                 .mode(0o600)
                 .open(file)
-                .map_err(CommandError::io(format!("{} cannot be written", file.display())))?,
+                .map_err(CommandError::io(format!("cannot write {}", file.display())))?,
         ),
         None => Box::new(io::stdout()),
     };
     let rows = store.export(BufWriter::new(to)).await.map_err(transfer)?;
-    Ok(file.map_or_else(String::new, |file| format!("{rows} rows written to {}\n", file.display())))
+    Ok(file
+        .map_or_else(String::new, |file| format!("exported {rows} rows to {}\n", file.display())))
 }
 
 async fn import(file: &Path, folder: &Path, clock: &Clock) -> Result<String, CommandError> {
     let from =
-        File::open(file).map_err(CommandError::io(format!("{} cannot be read", file.display())))?;
+        File::open(file).map_err(CommandError::io(format!("cannot read {}", file.display())))?;
     let store = Store::open(folder)?;
     let _lock = RunLock::acquire(folder, own_identity(), "state import", None, clock)?;
     let rows = store.import(BufReader::new(from)).await.map_err(transfer)?;
-    Ok(format!("{rows} rows read into {}\n", folder.display()))
+    Ok(format!("imported {rows} rows into {}\n", folder.display()))
 }
 
 fn transfer(error: TransferError) -> CommandError {

@@ -1,4 +1,4 @@
-//! `status`: what is going on, what is in line and what it costs.
+//! `heartbeat status`: the current run, the queue and the spending.
 
 use std::fmt::Write as _;
 
@@ -31,9 +31,9 @@ const SPENDING_SHOWN: SignedDuration = SignedDuration::from_hours(24 * 6);
 pub struct Status {
     /// Who holds the run lock.
     pub holder: Option<Holder>,
-    /// Is it at work?
+    /// Whether it still sends heartbeats.
     pub holder_health: Option<HolderHealth>,
-    /// The run that is going on: begun, and somebody holds the lock.
+    /// The run in progress: started, and its process holds the lock.
     pub running: Option<RunId>,
     /// The newest run.
     pub last_run: Option<RunRow>,
@@ -41,7 +41,7 @@ pub struct Status {
     pub next_run: Option<Timestamp>,
     /// Live sessions.
     pub sessions: Vec<ActiveSession>,
-    /// How many items stand where.
+    /// Number of items per phase.
     pub items: Vec<(Phase, u32)>,
     /// Items that are not finished.
     pub open: OpenItems,
@@ -151,21 +151,24 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     if let Some(source) = &status.source {
         row("breaker", describe_breaker(&source.breaker, now));
         if let Some(until) = source.not_before.filter(|until| *until > now) {
-            row("source", format!("asked to be left alone until {}", moment(until, now)));
+            row("source", format!("asked not to be called before {}", moment(until, now)));
         }
     }
     if let Some((until, why)) = &status.provider_suspended {
-        row("PROVIDER", format!("refuses work until {}: {why}", moment(*until, now)));
+        row("PROVIDER", format!("suspended until {}: {why}", moment(*until, now)));
     }
     if let Some(fault) = &status.agent_fault {
         row("AGENT", fault.clone());
     }
     if let Some(fault) = &status.config_fault {
-        row("CONFIG", format!("broken on disk, the last good one is in force: {fault}"));
+        row(
+            "CONFIG",
+            format!("the file on disk is invalid, the last valid one is in use: {fault}"),
+        );
     }
     if !status.config_waiting.is_empty() {
         let keys = status.config_waiting.join(", ");
-        row("CONFIG", format!("changed, and waits for a restart of the service: {keys}"));
+        row("CONFIG", format!("changed keys that need a restart of the service: {keys}"));
     }
     for session in &status.sessions {
         row("session", describe_active(session, now));
@@ -189,7 +192,7 @@ fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
             moment(*until, now)
         ),
         State::HalfOpen { since, .. } => {
-            format!("half open: one probe since {}", moment(*since, now))
+            format!("half-open: probing since {}", moment(*since, now))
         }
     }
 }

@@ -39,14 +39,14 @@ pub enum CredentialError {
     Empty { place: String },
     /// The place holds something that is no token.
     #[error(
-        "no credential: {place} holds more than one word or odd characters; only the token \
-             itself belongs there"
+        "no credential: {place} contains whitespace or unexpected characters; it must hold only \
+         the token"
     )]
     NotAToken { place: String },
     /// The file cannot be read.
     #[error(
-        "no credential: source.token_file {} cannot be read ({reason}); check the path and that \
-         the user heartbeat runs as may read it", file.display()
+        "no credential: cannot read source.token_file {} ({reason}); check the path and that \
+         heartbeat's user may read it", file.display()
     )]
     Unreadable { file: PathBuf, reason: String },
     /// The file can be read by others.
@@ -119,7 +119,7 @@ fn from_file(path: &Path) -> Result<SecretString, CredentialError> {
     // Looked at before it is opened: opening a pipe would wait for its writer.
     let kind = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
     if !kind.is_file() {
-        return Err(unreadable("it is no regular file".into()));
+        return Err(unreadable("it is not a regular file".into()));
     }
     let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let opened = file.metadata().map_err(|error| unreadable(error.to_string()))?;
@@ -156,7 +156,7 @@ async fn from_command(
 fn without_secrets(error: ExecError) -> ExecError {
     match error {
         ExecError::Failed { program, status, stderr } if leak::credential_in(&stderr).is_some() => {
-            let stderr = "what it said looks like a credential and is not repeated".to_owned();
+            let stderr = "its output looks like a credential and is not shown".to_owned();
             ExecError::Failed { program, status, stderr }
         }
         other => other,

@@ -64,26 +64,26 @@ impl fmt::Display for Suggestion {
 pub enum Problem {
     /// A file that was asked for does not exist.
     #[error(
-        "{}: there is no such file, but {asked_by} asks for it; write one with `heartbeat init`, \
-         or name another", file.display()
+        "{}: no such file (named by {asked_by}); create it with `heartbeat init`, or name \
+         another", file.display()
     )]
     FileMissing { file: PathBuf, asked_by: &'static str },
     /// A file is there and cannot be read.
-    #[error("{}: the file cannot be read ({reason}); {fix}", file.display())]
+    #[error("{}: cannot read the file ({reason}); {fix}", file.display())]
     FileUnreadable { file: PathBuf, reason: String, fix: &'static str },
     /// A file is no TOML.
-    #[error("{place}: this is not TOML: {reason}")]
+    #[error("{place}: invalid TOML: {reason}")]
     Malformed { place: Origin, reason: String },
     /// A section there is not.
-    #[error("{place}: there is no section `[{section}]`{suggestion}")]
+    #[error("{place}: unknown section `[{section}]`{suggestion}")]
     UnknownSection { place: Origin, section: String, suggestion: Suggestion },
     /// A key there is not.
-    #[error("{place}: there is no key `{key}`{suggestion}")]
+    #[error("{place}: unknown key `{key}`{suggestion}")]
     UnknownKey { place: Origin, key: String, suggestion: Suggestion },
     /// A key named as if a secret were written there.
     #[error(
-        "{place}: `{key}` looks like a place for a secret, and secrets are never written here; \
-         say where it lives instead: token_env (a variable's name), token_file or token_command"
+        "{place}: `{key}` looks like a secret, and this file must not contain secrets; name where \
+         it is stored instead: token_env (a variable's name), token_file or token_command"
     )]
     SecretKey { place: Origin, key: String },
     /// A section that is something else.
@@ -91,25 +91,24 @@ pub enum Problem {
     NotASection { place: Origin, section: String },
     /// A variable of ours that means nothing.
     #[error(
-        "environment variable {variable}: there is no such setting (they are named \
-         HEARTBEAT_SECTION__KEY, with two underscores after the section){suggestion}"
+        "environment variable {variable}: unknown setting (the form is HEARTBEAT_SECTION__KEY, \
+         with two underscores after the section){suggestion}"
     )]
     UnknownVariable { variable: String, suggestion: Suggestion },
     /// A value of the wrong type, form or size.
     #[error("{place}: {key} = {value} is not allowed: {allowed}")]
     WrongValue { place: Origin, key: String, value: String, allowed: String },
     /// Two values that do not fit together.
-    #[error("{place}: {key} = {value} contradicts {others}: {reason}")]
+    #[error("{place}: {key} = {value} conflicts with {others}: {reason}")]
     Contradiction { place: Origin, key: String, value: String, others: String, reason: String },
     /// A credential where none belongs. The value is not repeated.
     #[error(
-        "{place}: this looks like {kind}, and secrets are never written here; remove it (and \
-         revoke it if the file was shared), and say where it lives instead: token_env (a \
+        "{place}: this looks like {kind}, and this file must not contain secrets; remove it (and revoke it if the file was shared), and name where it is stored instead: token_env (a \
          variable's name), token_file or token_command"
     )]
     Secret { place: Origin, kind: &'static str },
     /// A value that a run cannot do without.
-    #[error("{key} is empty, and a run needs it: {reason}")]
+    #[error("{key} is empty, but a run needs it: {reason}")]
     Needed { key: &'static str, reason: &'static str },
 }
 

@@ -60,14 +60,14 @@ fn read(path: &Path) -> Result<Option<String>, ConfigError> {
             return Ok(None);
         }
         Ok(found) if found.is_dir() => {
-            return Err(unreadable("it is a folder".into(), "name the file in it"));
+            return Err(unreadable("it is a folder".into(), "pass the file inside it"));
         }
         Ok(found) if found.len() > MAX_FILE_BYTES => {
             let reason = format!("it has {} bytes", found.len());
-            return Err(unreadable(reason, "this is not a configuration; name another file"));
+            return Err(unreadable(reason, "this is not a configuration file; pass another one"));
         }
         _ => std::fs::read(path).map_err(|error| {
-            unreadable(error.to_string(), "make it readable for the user heartbeat runs as")
+            unreadable(error.to_string(), "make it readable for heartbeat's user")
         })?,
     };
     String::from_utf8(bytes).map(Some).map_err(|error| {

@@ -90,12 +90,12 @@ fn source(rules: &mut Rules<'_>, config: &Config) {
             || source.where_clause.is_empty()
             || rules.place("source.where") == Origin::Default,
         ["source.saved_query", "source.where"],
-        "a run asks one question; keep one of them and set the other to \"\"",
+        "a run uses one query; keep one of them and set the other to \"\"",
     );
     rules.agree(
         !source.saved_query.is_empty() || !source.where_clause.trim().is_empty(),
         ["source.where", "source.saved_query"],
-        "with neither, there is no question to ask; set one of them",
+        "a run needs a query; set one of them",
     );
     rules.require((1..=200).contains(&source.page_size), "source.page_size", "write 1 to 200");
     positive(rules, source.look_back, "source.look_back");
@@ -152,7 +152,7 @@ fn agent(rules: &mut Rules<'_>, config: &Config) {
     );
     let tracker = config.source.token_env.as_str();
     let leaks = |name: &str| !tracker.is_empty() && name == tracker;
-    let reason = "the tracker's credential is never handed to the agent";
+    let reason = "the tracker's credential is never passed to the agent";
     rules.agree(
         !leaks(&agent.credential_env),
         ["agent.credential_env", "source.token_env"],
@@ -191,24 +191,24 @@ fn sessions(rules: &mut Rules<'_>, config: &Config) {
     rules.agree(
         triage.max_item_tokens <= triage.max_prompt_tokens,
         ["triage.max_item_tokens", "triage.max_prompt_tokens"],
-        "one item would not fit into a prompt",
+        "one item would not fit into the prompt",
     );
     rules.agree(
         timeouts.stall <= analyze.timeout,
         ["timeouts.stall", "analyze.timeout"],
-        "a hung session would never be noticed before its hard timeout; make the stall shorter",
+        "a hung session would not be detected before its timeout; make the stall shorter",
     );
     for (hard, key) in [(triage.timeout, "triage.timeout"), (analyze.timeout, "analyze.timeout")] {
         rules.agree(
             timeouts.init <= hard,
             ["timeouts.init", key],
-            "the first line may not be waited for longer than the whole session",
+            "the wait for the first line must be shorter than the session's timeout",
         );
     }
     rules.agree(
         timeouts.liveness <= timeouts.stall,
         ["timeouts.liveness", "timeouts.stall"],
-        "a session must give signs of life more often than it is judged by them",
+        "the liveness interval must be shorter than the stall time",
     );
 }
 
@@ -231,14 +231,14 @@ fn limits(rules: &mut Rules<'_>, config: &Config) {
     rules.require(
         (0.0..=100.0).contains(&limits.max_memory_pressure),
         "limits.max_memory_pressure",
-        "write a share from 0 to 100",
+        "write a percentage from 0 to 100",
     );
     rules.require((0..=19).contains(&limits.nice), "limits.nice", "write 0 to 19");
     rules.agree(
         limits.run_deadline.is_none_or(|deadline| deadline >= config.shortest_run()),
         ["limits.run_deadline", "analyze.timeout"],
-        "sessions would outlive their run: it needs the time of one triage, one analysis and about \
-         a minute; make the deadline longer or the sessions shorter",
+        "a run needs time for one triage, one analysis and about a minute; make the deadline \
+         longer or the session timeouts shorter",
     );
     positive(rules, config.state.keep_events, "state.keep_events");
 }
@@ -259,13 +259,14 @@ fn money(rules: &mut Rules<'_>, config: &Config) {
         rules.agree(
             cost <= budget.per_run,
             [key, "budget.per_run"],
-            "no session could ever start; raise the run's budget or lower the session's",
+            "no session could ever start; raise the run's budget or lower the session's maximum \
+             maximum",
         );
     }
     rules.agree(
         budget.per_run <= budget.per_day,
         ["budget.per_run", "budget.per_day"],
-        "a run may not spend more than the day",
+        "the budget of a run must not exceed the budget of a day",
     );
 }
 
@@ -283,7 +284,8 @@ fn http(rules: &mut Rules<'_>, config: &Config) {
         Ok(address) => rules.agree(
             address.ip().is_loopback() || !http.token_env.is_empty(),
             ["http.listen", "http.token_env"],
-            "an address that others can reach needs a token; listen on 127.0.0.1 or name one",
+            "an address that others can reach needs a token; listen on 127.0.0.1, or name the \
+             token's variable",
         ),
         Err(_) => rules.require(
             false,
@@ -363,11 +365,7 @@ impl Config {
                  try `--demo`",
             ),
             (source.project.is_empty(), "source.project", "write the project's name"),
-            (
-                no_credential,
-                "source.token_env",
-                "name the credential's source with token_env, token_file or token_command",
-            ),
+            (no_credential, "source.token_env", "set token_env, token_file or token_command"),
             (
                 self.repository.path.as_os_str().is_empty(),
                 "repository.path",

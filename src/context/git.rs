@@ -22,11 +22,11 @@ pub(super) struct Bounds {
 /// Why git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GitError {
-    #[error("git could not be run: {0}")]
+    #[error("cannot run git: {0}")]
     Io(#[from] std::io::Error),
-    #[error("git answered with an error")]
+    #[error("git failed")]
     Failed,
-    #[error("git took too long")]
+    #[error("git timed out")]
     TimedOut,
 }
 

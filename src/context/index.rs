@@ -277,7 +277,10 @@ fn known(store: &Store, options: &Options, report: &mut BuildReport) -> (Catalog
     };
     let reason = match store.catalog() {
         Ok(None) => return (empty, Vec::new()),
-        Ok(Some(catalog)) if !catalog.is_like(&empty) => "it was made by other rules",
+        Ok(Some(catalog)) if !catalog.is_like(&empty) => {
+            "it was built by a different version of \
+                                                          the indexer"
+        }
         Ok(Some(catalog)) => match open(&catalog) {
             Ok(segments) => return (catalog, segments),
             Err(_) => DAMAGED,

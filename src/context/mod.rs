@@ -183,7 +183,7 @@ pub enum ContextError {
         source: std::io::Error,
     },
     /// The index would end up in what it indexes.
-    #[error("the index folder {} lies inside the code base; choose one outside", cache.display())]
+    #[error("the index folder {} is inside the code base; choose one outside", cache.display())]
     CacheInsideRepository {
         /// As given.
         cache: PathBuf,
@@ -195,6 +195,6 @@ pub enum ContextError {
         reason: String,
     },
     /// A thread ended unexpectedly.
-    #[error("a thread of the indexer ended unexpectedly")]
+    #[error("a thread of the indexer panicked")]
     Worker,
 }

@@ -34,7 +34,7 @@ const TABLE_ENTRY: u64 = 16;
 pub(super) enum SegmentError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    #[error("a part of it has changed on disk")]
+    #[error("part of it has changed on disk")]
     Damaged,
 }
 

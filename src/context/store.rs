@@ -5,7 +5,7 @@
 //! lock; what it has opened stays readable when a later builder removes its name.
 //!
 //! Nothing waits for the disk: should the machine itself go down, what is missing then does not
-//! agree with its sum, and the index is built anew.
+//! agree with its sum, and rebuilding the code index.
 
 use std::fs::{self, File};
 use std::io::Write as _;

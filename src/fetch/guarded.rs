@@ -86,7 +86,7 @@ impl Guard {
         match recorded.await {
             Ok(()) => error,
             Err(memory) => FetchError {
-                message: format!("{}; moreover {}", error.message, memory.message),
+                message: format!("{}; also: {}", error.message, memory.message),
                 ..error
             },
         }
@@ -100,7 +100,7 @@ impl Guard {
                 class: FailureClass::BreakerOpen,
                 message: format!(
                     "source {:?} asked not to be called before {not_before}; the next run after \
-                     that asks again",
+                     that tries again",
                     self.notebook.name()
                 ),
                 not_before: Some(not_before),
@@ -114,7 +114,7 @@ impl Guard {
             && setting.is_some()
             && remembered.opened_with.as_ref() != setting;
         let admission = if changed {
-            let reason = "configuration or credential was changed";
+            let reason = "configuration or credential changed";
             self.change(reason, move |breaker| breaker.admit_changed(now)).await?
         } else {
             self.change("hold is over", move |breaker| breaker.admit(now)).await?
@@ -129,14 +129,14 @@ impl Guard {
 fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) -> FetchError {
     let cause = match opened_by {
         Some(class) => format!("is open until {until} after failures of class {}", class.as_str()),
-        None => format!("waits for its probe until {until}"),
+        None => format!("is half-open and is half-open and waits for its probe until {until}"),
     };
     FetchError {
         class: FailureClass::BreakerOpen,
         message: format!(
-            "the circuit breaker of source {name:?} {cause}; nothing was sent. When the cause is \
-             gone, `heartbeat retry --source` closes it at once; another credential or \
-             configuration is noticed by itself"
+            "the circuit breaker of source {name:?} {cause}; no request was sent. Once the cause \
+             is fixed, `heartbeat retry --source` closes it at once; a changed credential or \
+             configuration closes it automatically"
         ),
         not_before: Some(until),
     }
@@ -166,7 +166,7 @@ impl Source for Guarded {
                 if let Err(error) = self.inner.check().await {
                     return Err(self.guard.failed(error, setting).await);
                 }
-                self.guard.record(Signal::ProbeSucceeded, "the probe was answered").await?;
+                self.guard.record(Signal::ProbeSucceeded, "the probe succeeded").await?;
             }
             let pages = match self.inner.open(request).await {
                 Ok(pages) => pages,
@@ -183,7 +183,7 @@ impl Source for Guarded {
             let setting = self.inner.setting().await;
             self.guard.admit(setting.as_ref()).await?;
             match self.inner.check().await {
-                Ok(()) => self.guard.record(Signal::ProbeSucceeded, "the probe was answered").await,
+                Ok(()) => self.guard.record(Signal::ProbeSucceeded, "the probe succeeded").await,
                 Err(error) => Err(self.guard.failed(error, setting).await),
             }
         })

@@ -156,6 +156,6 @@ impl std::fmt::Debug for Notebook {
 pub fn memory_failed(what: impl std::fmt::Display) -> FetchError {
     FetchError::new(
         FailureClass::Transient,
-        format!("what is known about the source could not be read or kept: {what}"),
+        format!("the stored state of the source could not be read or written: {what}"),
     )
 }

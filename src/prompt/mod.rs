@@ -98,7 +98,7 @@ impl Template {
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     /// A configured file cannot be read.
-    #[error("the prompt file {} cannot be read: {source}", path.display())]
+    #[error("cannot read the prompt file {}: {source}", path.display())]
     Unreadable {
         /// Which.
         path: PathBuf,
@@ -106,7 +106,7 @@ pub enum PromptError {
         source: std::io::Error,
     },
     /// A template is broken or names something that does not exist.
-    #[error("the prompt {name} is broken: {}", detail(source))]
+    #[error("the prompt {name} is invalid: {}", detail(source))]
     Template {
         /// Which.
         name: String,
@@ -114,7 +114,7 @@ pub enum PromptError {
         source: minijinja::Error,
     },
     /// The template engine refused its own settings.
-    #[error("the template engine refused its settings: {0}")]
+    #[error("cannot configure the template engine: {0}")]
     Syntax(minijinja::Error),
     /// A rendered prompt is empty.
     #[error("the prompt {name} is empty")]
@@ -123,13 +123,13 @@ pub enum PromptError {
         name: String,
     },
     /// A rendered prompt is longer than the agent takes.
-    #[error("the prompt is {bytes} bytes long; the agent takes {MAX_PROMPT_BYTES}")]
+    #[error("the prompt is {bytes} bytes long; the agent accepts {MAX_PROMPT_BYTES}")]
     TooLong {
         /// How long.
         bytes: usize,
     },
     /// A built-in schema is not JSON.
-    #[error("a schema is not JSON: {0}")]
+    #[error("a schema is not valid JSON: {0}")]
     Schema(#[from] serde_json::Error),
 }
 

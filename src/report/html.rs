@@ -41,7 +41,7 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
     open(page, report)?;
     writeln!(
         page,
-        "</main>\n<footer>Made {} by heartbeat {}. Costs are as the agent reports \
+        "</main>\n<footer>Generated {} by heartbeat {}. Costs are as the agent reports \
          them.</footer>\n</body>\n</html>",
         minute(report.made_at),
         env!("CARGO_PKG_VERSION")
@@ -102,7 +102,7 @@ fn related(page: &mut String, report: &Report) -> fmt::Result {
     if report.related.is_empty() {
         return Ok(());
     }
-    page.push_str("<section>\n<h2>The same matter, by triage's word</h2>\n<ul>\n");
+    page.push_str("<section>\n<h2>Likely duplicates, according to triage</h2>\n<ul>\n");
     for group in &report.related {
         let name = |item: &JudgedItem| {
             format!("{} {}", escape(&short_key(&item.key)), escape(&item.title))

@@ -33,18 +33,19 @@ fn step_line(event: &Event) -> Option<String> {
             format!("triage   {triaged} verdicts, {deep} for deep analysis")
         }
         Event::ProviderSuspended { until, reason } => {
-            format!("provider refuses work until {until}: {reason}")
+            format!("provider suspended until {until}: {reason}")
         }
         Event::ConfigBroken { message } => {
-            format!("config   broken, the last good one stays in force: {message}")
+            format!("config   invalid, keeping the last valid one: {message}")
         }
         Event::TickSkipped { nominal, blocked_by, missed } => match blocked_by {
-            Some(run) => format!("tick     {nominal} skipped: run {run} is still going on"),
+            Some(run) => format!("tick     {nominal} skipped: run {run} is still in progress"),
             None => format!("tick     {nominal} skipped ({missed} missed)"),
         },
         Event::OrphanResolved { session, killed } => {
             format!(
-                "orphan   session {session} of an earlier life resolved, {killed} processes ended"
+                "orphan   session {session} of an earlier process cleaned up, {killed} processes \
+                 ended"
             )
         }
         Event::Unkillable { session, detail } => {

@@ -82,7 +82,7 @@ async fn write(written_at: Timestamp, folder: &Path, every: Duration, beat: u64,
     let pid = std::process::id();
     let live = Live { written_at, beat, pid, interval_ms, view };
     if let Err(error) = replace(folder, &live).await {
-        tracing::warn!(%error, folder = %folder.display(), "live.json could not be written");
+        tracing::warn!(%error, folder = %folder.display(), "could not write live.json");
     }
 }
 

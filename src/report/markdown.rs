@@ -19,7 +19,7 @@ pub fn render(report: &Report) -> String {
     open(&mut page, report);
     let _: std::fmt::Result = write!(
         page,
-        "\n---\nMade {} by heartbeat {}. Costs are as the agent reports them.\n",
+        "\n---\nGenerated {} by heartbeat {}. Costs are as the agent reports them.\n",
         minute(report.made_at),
         env!("CARGO_PKG_VERSION")
     );
@@ -60,7 +60,7 @@ fn related(page: &mut String, report: &Report) {
     if report.related.is_empty() {
         return;
     }
-    page.push_str("\n## The same matter, by triage's word\n\n");
+    page.push_str("\n## Likely duplicates, according to triage\n\n");
     for group in &report.related {
         let name = |item: &JudgedItem| format!("{} {}", short_key(&item.key), line(&item.title));
         let names: Vec<String> = group.iter().map(name).collect();
@@ -134,7 +134,7 @@ fn open(page: &mut String, report: &Report) {
 
 /// How a run ended, in words.
 pub(super) fn outcome(run: &RunRow) -> String {
-    run.outcome.map_or_else(|| "going on".into(), |outcome| word(&outcome))
+    run.outcome.map_or_else(|| "in progress".into(), |outcome| word(&outcome))
 }
 
 /// How long a run took.

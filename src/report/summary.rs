@@ -102,7 +102,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         row(
             "ALARM",
             format!(
-                "{} item(s) carry hidden or invisible text; it was left out",
+                "{} item(s) contain hidden or invisible text; it was removed",
                 report.text.alarms
             ),
         );
@@ -117,7 +117,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
     row("cost", format!("{} (as the agent reports it)", s.cost));
     if s.cost_at_worst > Usd::ZERO {
         let worst = s.cost_at_worst;
-        row("", format!("+ {worst} counted at worst for sessions that never told"));
+        row("", format!("+ {worst}, the worst case of sessions that reported no cost"));
     }
     render_findings(&mut text, report);
     render_open(&mut text, report);
@@ -135,7 +135,7 @@ fn further_shares(s: &Shares) -> Vec<String> {
         (s.carried_over, "carried over from earlier runs"),
         (s.baseline, "recorded as seen (baseline)"),
         (s.crowded_out, "beyond limits.max_items_per_run"),
-        (s.resting, "not now: waiting, parked, in flight or closed"),
+        (s.resting, "not due: waiting, parked, in flight or closed"),
     ];
     let told = shares.iter().filter(|(count, _)| *count > 0);
     told.map(|(count, name)| format!("+ {count} {name}")).collect()
@@ -190,8 +190,8 @@ fn explain(reason: Reason) -> String {
     match reason {
         Reason::MaxItemsPerRun => "limits.max_items_per_run".into(),
         Reason::MaxDeepPerRun => "limits.max_deep_per_run".into(),
-        Reason::Budget => "a budget would be passed".into(),
-        Reason::ForAPerson => "left to a person by triage's default".into(),
+        Reason::Budget => "the budget would be exceeded".into(),
+        Reason::ForAPerson => "left to a person (triage's default)".into(),
         reason => word(&reason),
     }
 }

@@ -25,10 +25,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
     /// The variable holds no address.
-    #[error("report.webhook_env does not hold an https address")]
+    #[error("the variable named by report.webhook_env does not hold an https URL")]
     Address,
     /// The other side could not be reached.
-    #[error("the webhook could not be reached: {0}")]
+    #[error("cannot reach the webhook: {0}")]
     Unreachable(String),
     /// The other side said no.
     #[error("the webhook answered {0}")]

@@ -54,20 +54,18 @@ fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Optio
     Some(match why {
         FailureKind::ModelNotFound => {
             let second = if fallback.is_empty() { "" } else { " or fallback_model" };
-            format!(
-                "the provider does not know the model {model:?}: correct [{section}] model{second}"
-            )
+            format!("the provider has no model {model:?}: correct [{section}] model{second}")
         }
         FailureKind::BadSetting => format!(
-            "the provider refuses a setting of every {stage} request: correct [{section}] model and \
+            "the provider rejects a setting of every {stage} request: correct [{section}] model and \
              its settings, or the extra arguments in [agent] command"
         ),
         FailureKind::CommandLine => format!(
-            "{command:?} refuses its command line: correct the extra arguments in [agent] command, \
+            "{command:?} rejects its command line: correct the extra arguments in [agent] command, \
              or install a newer agent; `heartbeat doctor` checks it"
         ),
         _ => format!(
-            "{command:?} cannot be started ({}): correct [agent] command; `heartbeat doctor` checks it",
+            "cannot start {command:?} ({}): correct [agent] command; `heartbeat doctor` checks it",
             word(&why)
         ),
     })

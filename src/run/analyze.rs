@@ -47,7 +47,7 @@ impl Run {
                         // A reason closes the gate for all that is left of this run.
                         closed = closed.or(done?);
                     }
-                    Some(Err(panic)) => tracing::error!(%panic, "an analysis ended in a panic"),
+                    Some(Err(panic)) => tracing::error!(%panic, "an analysis panicked"),
                     None => break,
                 },
                 _ = look.tick() => self.end_unwanted(&live).await,
@@ -137,7 +137,8 @@ impl Run {
             let held = self.edges.secrets.held().await;
             let texts = held.remove_from_all(finding.texts_mut());
             if texts > 0 {
-                tracing::error!(session_id = %session, texts, "a finding held a credential of ours; it was removed");
+                tracing::error!(session_id = %session, texts, "removed one of heartbeat's \
+                                                               credentials from a finding");
             }
         }
         result
@@ -195,7 +196,7 @@ fn keys_of(works: impl IntoIterator<Item = Work>) -> Vec<ItemKey> {
 fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureKind> {
     let output = end.output.as_ref().ok_or(FailureKind::SchemaIgnored)?;
     let mut finding = analyze::check(output).map_err(|error| {
-        tracing::warn!(%error, "a finding was refused");
+        tracing::warn!(%error, "rejected a finding");
         FailureKind::SchemaViolated
     })?;
     if let Some(root) = root {

@@ -64,7 +64,7 @@ impl Run {
             return None;
         }
         let (left, own) = (readable(left), readable(own));
-        Some(format!("{left} are left of the run, and a {stage} session may take {own}"))
+        Some(format!("{left} of the run's time are left, but a {stage} session may take {own}"))
     }
 
     /// None: nobody set a limit.
@@ -108,8 +108,8 @@ impl Run {
         }
         let limit = readable(self.limit());
         let message = format!(
-            "the tracker was not read to its end within the run's limit of {limit} \
-             (limits.run_deadline). What came so far is stored, and the next run goes on from there"
+            "the tracker could not be read completely within the run's time limit of {limit} \
+             (limits.run_deadline). What was read is stored; the next run continues from there"
         );
         Err(FetchError::new(FailureClass::TooSlow, message))
     }

@@ -109,12 +109,12 @@ pub struct CodeContext {
 pub enum CodeError {
     /// It is not there, or is no folder: nobody can work on it.
     #[error(
-        "the code base {} is not there or is no folder: bring it back, or correct [repository] path \
-         and routes", .0.display()
+        "the code base {} does not exist or is not a folder: restore it, or correct [repository] \
+         path and routes", .0.display()
     )]
     Missing(PathBuf),
     /// It is there, but no picture of it could be made.
-    #[error("the code base {} cannot be read: {why}", .root.display())]
+    #[error("cannot read the code base {}: {why}", .root.display())]
     Unreadable {
         /// Where it is.
         root: PathBuf,

@@ -79,7 +79,7 @@ impl Run {
                 Err(LedgerError::Full { live, max }) => {
                     self.journal.claims().give_back(claim).await?;
                     if Instant::now() >= until {
-                        let detail = format!("{live} of {max} sessions are alive");
+                        let detail = format!("{live} of {max} session slots are in use");
                         self.refuse(job.item.clone(), Reason::MaxLiveSessions, detail);
                         return Ok(Started::Refused(Reason::MaxLiveSessions));
                     }
@@ -120,7 +120,7 @@ impl Run {
             let now = self.journal.clock().now();
             let store = self.journal.store();
             if let Some((until, why)) = store.provider().suspension(PROVIDER, now).await? {
-                let detail = format!("the provider refuses work until {until}: {why}");
+                let detail = format!("the provider is suspended until {until}: {why}");
                 self.refuse(item.cloned(), Reason::ProviderLimit, detail);
                 return Ok(Err(Reason::ProviderLimit));
             }

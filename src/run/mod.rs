@@ -50,21 +50,20 @@ pub enum RunError {
     #[error(transparent)]
     Prompt(#[from] PromptError),
     /// The agent cannot be used as it is configured.
-    #[error("{0}. Nothing counts against the items: they stay in line")]
+    #[error("{0}. The items stay queued and no attempt is counted")]
     AgentConfig(String),
     /// A code base is not there.
-    #[error("{0}. Its items stay in line, and nothing counts against them")]
+    #[error("{0}. Its items stay queued and no attempt is counted")]
     NoCodeBase(CodeError),
     /// This machine starts no process for us.
     #[error(
         "no session can be started on this machine: {0}. `heartbeat doctor` looks for the cause; \
-         the items stay in line, and nothing counts against them"
+         the items stay queued and no attempt is counted"
     )]
     CannotStart(String),
     /// The first scheduled run must be told what to do with an old backlog.
     #[error(
-        "this is the first scheduled run on this state, and nobody said what to do with the {} items \
-         that are already there. Analysing them takes {} runs or more and costs at most {} per run, \
+        "this is the first scheduled run on this state, and the configuration does not say what to do with the {} items that already exist. Analysing them takes {} runs or more and costs at most {} per run, \
          {} in all; `heartbeat --dry-run` shows them. Set [schedule] first_run to \"baseline\" \
          (record them as seen) or \"process\" (analyse them), or shorten [source] look_back. \
          Nothing was started",

@@ -21,8 +21,7 @@ impl Run {
             return Ok(());
         }
         let item = key.clone();
-        let stopped =
-            || FetchError::new(FailureClass::Transient, "heartbeat was stopped meanwhile");
+        let stopped = || FetchError::new(FailureClass::Transient, "heartbeat was stopped first");
         let written = self.with_grace(self.write(key, seen, finding)).await;
         match written.unwrap_or_else(|| Err(stopped())) {
             Ok(rev) => Ok(self.journal.publications().record(item, rev).await?),
@@ -67,8 +66,8 @@ impl Run {
         let comment = "A finding would stand here.".to_owned();
         let write = Publishing { id: item.id, rev: item.rev, comment };
         Some(match publisher.validate(write).await {
-            Ok(()) => format!("the tracker would take a comment and the tag on #{}", item.id),
-            Err(error) => format!("the tracker would refuse it on #{}: {error}", item.id),
+            Ok(()) => format!("the tracker would accept a comment and the tag on #{}", item.id),
+            Err(error) => format!("the tracker would reject it on #{}: {error}", item.id),
         })
     }
 }

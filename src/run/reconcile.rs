@@ -36,7 +36,7 @@ impl Run {
         match self.unless_stopped(self.edges.source.asked_for(vec![id])).await {
             Some(Ok(Some(asked))) => asked.contains(&id),
             Some(Err(error)) => {
-                tracing::debug!(%error, "the query could not be asked about an item");
+                tracing::debug!(%error, "could not check whether an item still matches the query");
                 true
             }
             Some(Ok(None)) | None => true,
@@ -50,7 +50,7 @@ impl Run {
             Some(Ok(Some(current))) => current,
             Some(Ok(None)) | None => return HashMap::new(),
             Some(Err(error)) => {
-                tracing::debug!(%error, "items could not be looked at");
+                tracing::debug!(%error, "could not check items in the tracker");
                 return HashMap::new();
             }
         };
@@ -98,7 +98,8 @@ impl Run {
             if since == Since::Gone
                 && let Some(handle) = live.get(&id)
             {
-                tracing::info!(item = %id.0, "the item went away; its session is ended");
+                tracing::info!(item = %id.0, "the item was deleted or closed; stopping its \
+                                              session");
                 handle.stop(StopReason::ItemGone);
             }
         }

@@ -171,7 +171,8 @@ impl Run {
         let held = self.edges.secrets.held().await;
         let texts = held.remove_from_all(verdicts.iter_mut().flat_map(Verdict::texts_mut));
         if texts > 0 {
-            tracing::error!(run_id = %self.id, texts, "triage held a credential of ours; it was removed");
+            tracing::error!(run_id = %self.id, texts, "removed one of heartbeat's credentials \
+                                                       from a triage verdict");
         }
     }
 

@@ -37,11 +37,14 @@ impl ClockChange {
     /// In words.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::MovedPastGap => "clock change: the time does not exist, runs right after the gap",
-            Self::FirstOfTwo => "clock change: this time comes twice, the first",
-            Self::SecondOfTwo => "clock change: this time comes twice, the second",
-            Self::ClockForward => "clock change: put forward since the run before",
-            Self::ClockBack => "clock change: put back since the run before",
+            Self::MovedPastGap => {
+                "clock change: this time does not exist, runs right after the \
+                                   gap"
+            }
+            Self::FirstOfTwo => "clock change: first of two occurrences of this time",
+            Self::SecondOfTwo => "clock change: second of two occurrences of this time",
+            Self::ClockForward => "clock change: clocks went forward since the previous run",
+            Self::ClockBack => "clock change: clocks went back since the previous run",
         }
     }
 }
@@ -130,7 +133,7 @@ mod tests {
             text,
             "Sat 2026-03-07 02:30:00 -05:00  =  2026-03-07T07:30:00Z\n\
              Sun 2026-03-08 03:00:00 -04:00  =  2026-03-08T07:00:00Z  \
-             (clock change: the time does not exist, runs right after the gap)\n"
+             (clock change: this time does not exist, runs right after the gap)\n"
         );
     }
 }

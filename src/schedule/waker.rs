@@ -48,13 +48,13 @@ impl Pace {
 #[derive(Debug, thiserror::Error)]
 pub enum WakeError {
     /// The thread or its runtime could not be made.
-    #[error("the clock's thread cannot be started: {0}")]
+    #[error("cannot start the scheduler thread: {0}")]
     Thread(#[from] std::io::Error),
     /// The library refused.
-    #[error("the tick source cannot be started: {0}")]
+    #[error("cannot start the tick source: {0}")]
     Scheduler(#[from] JobSchedulerError),
     /// The thread ended before it had started to tick.
-    #[error("the clock's thread ended while it was started")]
+    #[error("the scheduler thread exited while it was starting")]
     Ended,
 }
 
@@ -103,7 +103,7 @@ impl WakeSource {
             None if near => match Ticking::start(self.pace).await {
                 Ok(ticking) => self.ticking = Some(ticking),
                 // The alarm remains, and this is tried again at the next turn.
-                Err(error) => tracing::warn!(%error, "no ticks; the clock is looked at by alarm"),
+                Err(error) => tracing::warn!(%error, "scheduler failed; falling back to a timer"),
             },
             None => {}
         }

@@ -57,11 +57,14 @@ pub fn decide(readings: &Readings, limits: &Limits) -> Result<(), (Reason, Strin
     let refuse = |reason, detail| Err((reason, detail));
     let (live, max) = (readings.live_sessions, limits.max_live_sessions);
     if live >= max {
-        return refuse(Reason::MaxLiveSessions, format!("{live} of {max} sessions are alive"));
+        return refuse(
+            Reason::MaxLiveSessions,
+            format!("{live} of {max} session slots are in use"),
+        );
     }
     let (processes, max) = (readings.tree_processes, limits.max_tree_processes);
     if processes >= max {
-        return refuse(Reason::Processes, format!("{processes} of {max} processes are alive"));
+        return refuse(Reason::Processes, format!("{processes} of {max} processes are running"));
     }
     let per_core = readings.load / f64::from(readings.cores.max(1));
     if per_core > limits.max_load_per_core {
@@ -70,7 +73,7 @@ pub fn decide(readings: &Readings, limits: &Limits) -> Result<(), (Reason, Strin
     }
     if let Some(free) = readings.available_memory.filter(|free| *free < limits.min_free_memory) {
         let (free, need) = (free >> 20, limits.min_free_memory >> 20);
-        return refuse(Reason::Memory, format!("{free} MiB available, {need} MiB wanted"));
+        return refuse(Reason::Memory, format!("{free} MiB available, {need} MiB required"));
     }
     match readings.memory_pressure {
         Some(pressure) if pressure > limits.max_memory_pressure => {

@@ -121,7 +121,7 @@ impl Pulse {
         }
         let unanswered = self.beat_sent.saturating_sub(self.beat_answered);
         if unanswered > 1 {
-            evidence.push_str(&format!(", keeper owes {unanswered} answers"));
+            evidence.push_str(&format!(", keeper has {unanswered} requests unanswered"));
         }
         evidence
     }

@@ -60,14 +60,15 @@ impl Tier {
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::PidnsCgroup | Self::Pidns => {
-                "agents live in a PID namespace: the kernel ends the whole tree with its keeper"
+                "agents run in a PID namespace: the kernel kills the whole tree with its keeper"
             }
-            Self::Cgroup => "agents live in a control group of their own that is killed as a whole",
+            Self::Cgroup => "each agent runs in its own control group, which is killed as a whole",
             Self::Subreaper => {
-                "agents live below a subreaper; no PID namespace or control group is available here"
+                "agents run below a subreaper; no PID namespace or control group is available here"
             }
             Self::Tracked => {
-                "agents are followed by polling; one that detaches between two polls can escape"
+                "agents are tracked by polling; a process that detaches between two polls can \
+                 escape"
             }
         }
     }

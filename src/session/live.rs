@@ -314,7 +314,7 @@ impl<'a> Live<'a> {
         self.input(Input::Started);
         if let Err(error) = self.ledger.spawned(self.spec.session, pid).await {
             // Only for people who look; the row that counts is already committed.
-            tracing::warn!(session = %self.spec.session, %error, "the agent's number is not stored");
+            tracing::warn!(session = %self.spec.session, %error, "could not store the agent's pid");
         }
     }
 

@@ -92,7 +92,7 @@ pub fn judge(rule: &Rule, sample: &Sample, streak: u32) -> Judgement {
     let silent = seconds(sample.since_progress);
     let calm = |verdict, evidence| Judgement { verdict, evidence, streak: 0 };
     if sample.has_result {
-        let since = format!("result since {silent} s, {} processes left", sample.processes);
+        let since = format!("result {silent} s ago, {} processes left", sample.processes);
         return calm(LiveVerdict::FinishedNotExiting, since);
     }
     if !sample.initialised {
@@ -101,7 +101,7 @@ pub fn judge(rule: &Rule, sample: &Sample, streak: u32) -> Judgement {
     }
     if let Some(left) = sample.retrying_for {
         // An announced wait is neither progress nor suspicious; the hard limit bounds it.
-        let evidence = format!("waits {} s more before it asks again", seconds(left));
+        let evidence = format!("retries in {} s", seconds(left));
         return calm(LiveVerdict::Retrying, evidence);
     }
     if tools_are_busy(sample) {
@@ -125,7 +125,7 @@ pub fn judge(rule: &Rule, sample: &Sample, streak: u32) -> Judgement {
             calm(LiveVerdict::WaitingForModel, evidence)
         }
         Some(tool) => {
-            let evidence = format!("{tool} runs idle, no progress for {silent} s");
+            let evidence = format!("{tool} is idle, no progress for {silent} s");
             calm(LiveVerdict::Quiet, evidence)
         }
         None => calm(LiveVerdict::Quiet, format!("no progress for {silent} s")),

@@ -131,7 +131,7 @@ async fn conclude(
 ) -> Result<(), LedgerError> {
     let session = row.session;
     if ended.left > 0 || is_alive(&row) {
-        let detail = format!("{} processes of an earlier life", ended.left.max(1));
+        let detail = format!("{} processes of an earlier heartbeat process", ended.left.max(1));
         events.emit(Event::Unkillable { session, detail });
         resolved.stuck.push(session);
         return Ok(());

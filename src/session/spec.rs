@@ -101,7 +101,7 @@ pub struct LedgerRow {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LedgerError {
     /// The limit over all processes that share the state.
-    #[error("{live} of {max} sessions are alive")]
+    #[error("{live} of {max} session slots are in use")]
     Full {
         /// Open rows.
         live: u32,
@@ -109,7 +109,7 @@ pub enum LedgerError {
         max: u32,
     },
     /// The store failed.
-    #[error("the session ledger could not be used: {0}")]
+    #[error("cannot use the session ledger: {0}")]
     Store(String),
 }
 

@@ -279,7 +279,8 @@ pub(super) async fn remove_folder(scratch: &Path) {
     match tokio::fs::remove_dir_all(scratch).await {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(%error, folder = %scratch.display(), "a private folder stays"),
+        Err(error) => tracing::warn!(%error, folder = %scratch.display(), "could not remove \
+                                                                           session directory"),
     }
 }
 

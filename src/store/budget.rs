@@ -21,7 +21,10 @@ pub struct BudgetCaps {
 
 /// A reservation that would pass a cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{wanted} more would pass the budget {cap} per {window} ({committed} spent or reserved)")]
+#[error(
+    "{wanted} more would exceed the budget of {cap} per {window} ({committed} spent or \
+         reserved)"
+)]
 pub struct BudgetRefusal {
     /// Which cap.
     pub window: &'static str,

@@ -139,7 +139,7 @@ impl Journal {
             self.inner.wake.notified().await;
             tokio::time::sleep(GATHER).await;
             if let Err(error) = self.flush().await {
-                tracing::error!(%error, "events could not be stored; they are kept and tried again");
+                tracing::error!(%error, "could not store events; they are kept and retried");
                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
                 self.inner.wake.notify_one();
             }
@@ -260,6 +260,6 @@ fn publish(file: Option<&mut File>, recorded: &[Recorded]) {
         }
     }
     if let Err(error) = file.write_all(&lines) {
-        tracing::warn!(%error, "events.ndjson could not be written; the database has every event");
+        tracing::warn!(%error, "could not write events.ndjson; the database has every event");
     }
 }

@@ -116,7 +116,7 @@ pub enum LockError {
         now: Timestamp,
     },
     /// The lock file cannot be used.
-    #[error("the lock {path} cannot be used: {source}")]
+    #[error("cannot use the lock file {path}: {source}")]
     Io {
         /// Which.
         path: PathBuf,
@@ -127,12 +127,12 @@ pub enum LockError {
 
 fn describe(held: Option<&Held>, now: Timestamp) -> String {
     let Some(Held { holder, health, silent_s }) = held else {
-        return "another run on this state is just starting or ending; try again".into();
+        return "another run on this state is starting or ending; try again".into();
     };
     let pid = holder.process.pid;
     if holder.is_elsewhere(&own_host(), now) {
         return format!(
-            "another run on this state is going on on another machine: {} (process {pid}, {}), with \
+            "another machine is running on this state: {} (process {pid}, {}), with \
              a heartbeat at {}. Two machines cannot share a state folder: give each its own with \
              --state-dir. If that machine is gone, run again in two minutes",
             holder.host,
@@ -143,15 +143,13 @@ fn describe(held: Option<&Held>, now: Timestamp) -> String {
     let since = holder.since.strftime("%F %T UTC");
     match health {
         HolderHealth::Alive => format!(
-            "another run on this state is going on: process {pid} ({}), since {since} ({} s ago), \
-             alive ({silent_s} s since its last heartbeat). Nothing was started; it will be left to \
-             finish",
+            "another run on this state is in progress: process {pid} ({}), since {since} ({} s ago), \
+             alive ({silent_s} s since its last heartbeat). Nothing was started",
             holder.purpose,
             now.duration_since(holder.since).as_secs(),
         ),
         HolderHealth::Hung => format!(
-            "another run on this state is hung: process {pid} ({}), since {since}, has given no \
-             heartbeat for {silent_s} s. Its sessions end by themselves; end it with `kill -9 {pid}` \
+            "another run on this state is hung: process {pid} ({}), since {since}, has sent no heartbeat for {silent_s} s. Its sessions end by themselves; end it with `kill -9 {pid}` \
              and run again",
             holder.purpose,
         ),
@@ -241,7 +239,8 @@ impl RunLock {
             self.holder.heartbeat = clock.now();
             self.holder.heartbeat_awake_ms = Some(clock.awake_ms());
             if let Err(error) = self.write() {
-                tracing::warn!(path = %self.path.display(), %error, "the lock's heartbeat could not be written");
+                tracing::warn!(path = %self.path.display(), %error, "could not write the lock's \
+                                                                     heartbeat");
             }
         }
     }

@@ -81,7 +81,7 @@ pub const DATABASE: &str = "heartbeat.db";
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder or a file in it.
-    #[error("the state folder {path} cannot be used: {source}. {hint}")]
+    #[error("cannot use the state folder {path}: {source}. {hint}")]
     Folder {
         /// Which.
         path: PathBuf,
@@ -92,9 +92,9 @@ pub enum StoreError {
     },
     /// Written by a newer heartbeat.
     #[error(
-        "the state in {path} has schema version {found}, this heartbeat knows {known}. It was \
-         written by a newer heartbeat and is left untouched: upgrade this one, or use another \
-         folder with --state-dir"
+        "the state in {path} has schema version {found}, but this heartbeat only knows {known}. \
+         It was written by a newer heartbeat and is left untouched: upgrade heartbeat, or choose \
+         another folder with --state-dir"
     )]
     Newer {
         /// Which database.
@@ -107,8 +107,7 @@ pub enum StoreError {
     /// Damaged, or not a database.
     #[error(
         "the state in {path} is damaged ({detail}) and is left untouched. Save what is left with \
-         `sqlite3 {path} .recover > heartbeat.sql`, then restore a backup or move the file away to \
-         begin anew (items will be analysed again)"
+         `sqlite3 {path} .recover > heartbeat.sql`, then restore a backup, or move the file away to start over (items will be analysed again)"
     )]
     Corrupt {
         /// Which database.
@@ -118,7 +117,7 @@ pub enum StoreError {
     },
     /// The disk is full.
     #[error(
-        "the state in {path} cannot be written: the disk is full. Nothing already stored is lost; \
+        "cannot write the state in {path}: the disk is full. Nothing already stored is lost; \
          free some space and run again"
     )]
     Full {
@@ -127,8 +126,9 @@ pub enum StoreError {
     },
     /// Somebody else writes, for longer than we wait.
     #[error(
-        "the state in {path} is busy: another process has been writing to it for over 10 s. Nothing \
-         already stored is lost; end whoever holds it (`fuser {path}` names it) and run again"
+        "the state in {path} is busy: another process has been writing to it for over 10 s. \
+         Nothing already stored is lost; stop the process that holds it (`fuser {path}` names it) \
+         and run again"
     )]
     Busy {
         /// Which database.
@@ -136,7 +136,7 @@ pub enum StoreError {
     },
     /// The disk or the file system refuses.
     #[error(
-        "the state in {path} cannot be read or written: {detail}. Nothing already stored is lost; \
+        "cannot read or write the state in {path}: {detail}. Nothing already stored is lost; \
          check the disk (`dmesg`, quota, permissions) and run again"
     )]
     Disk {
@@ -158,8 +158,8 @@ pub enum StoreError {
     },
     /// A folder that serves something else.
     #[error(
-        "{path} is not a state of heartbeat's: {why}; nothing was touched. Name a new or an empty \
-         folder with --state-dir or [state] dir"
+        "{path} is not a heartbeat state folder: {why}; nothing was changed. Choose a new or an \
+         empty folder with --state-dir or [state] dir"
     )]
     NotOurs {
         /// Which.
@@ -182,7 +182,7 @@ pub enum StoreError {
     #[error("the state holds a value that cannot be read: {0}")]
     Unreadable(String),
     /// The thread that talks to the database is gone.
-    #[error("the state's worker stopped: {0}")]
+    #[error("the database thread stopped: {0}")]
     Worker(String),
 }
 

@@ -86,7 +86,7 @@ pub fn refuse_foreign(folder: &Path) -> Result<(), StoreError> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .find(|name| !OWN.contains(&name.as_str()));
     match foreign {
-        Some(name) => Err(not_ours(format!("it holds other things, such as {name:?}"))),
+        Some(name) => Err(not_ours(format!("it contains other files, such as {name:?}"))),
         None => Ok(()),
     }
 }
@@ -99,7 +99,8 @@ pub fn prepare_folder(folder: &Path) -> Result<(), StoreError> {
     private::create_folder(folder).map_err(|error| unusable(folder, error))?;
     if mode(folder)? & 0o077 != 0 {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|source| {
-            let hint = "It is open to others and not ours to close: run chmod 700 on it";
+            let hint = "Other users can access it and its mode cannot be changed: run chmod 700 \
+                        on it";
             StoreError::Folder { path: folder.into(), source, hint }
         })?;
     }
@@ -125,7 +126,7 @@ pub(super) fn refuse_emptied(folder: &Path, database: &Path) -> Result<(), Store
     if emptied && ran && !log {
         return Err(StoreError::Corrupt {
             path: database.into(),
-            detail: "the file is empty, although runs were made here".into(),
+            detail: "the file is empty, although runs were recorded here".into(),
         });
     }
     Ok(())

@@ -265,7 +265,7 @@ async fn a_budget_counts_worst_cases_until_the_real_cost_is_known() {
     journal.close(claims[0].session, ended(Outcome::Completed, 0.01)).await.unwrap();
     assert_eq!(
         journal.claims().take(claims[2].clone()).await.unwrap().unwrap_err().to_string(),
-        "$0.50 more would pass the budget $1.00 per run ($0.51 spent or reserved)"
+        "$0.50 more would exceed the budget of $1.00 per run ($0.51 spent or reserved)"
     );
     journal.claims().give_back(claims[1].clone()).await.unwrap();
     assert_eq!(journal.claims().take(claims[2].clone()).await.unwrap(), Ok(1));

@@ -68,10 +68,10 @@ pub enum TransferError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The file.
-    #[error("the export cannot be read or written: {0}")]
+    #[error("cannot read or write the export: {0}")]
     Io(#[from] io::Error),
     /// What is in the file.
-    #[error("line {line} of the export cannot be used: {why}; nothing was imported")]
+    #[error("line {line} of the export is invalid: {why}; nothing was imported")]
     Line {
         /// Counted from 1.
         line: u64,
@@ -79,15 +79,15 @@ pub enum TransferError {
         why: String,
     },
     /// The last line is missing, or does not fit what came before it.
-    #[error("the export is not whole: {why}; nothing was imported. Export the state again")]
+    #[error("the export is incomplete: {why}; nothing was imported. Export the state again")]
     NotWhole {
         /// In a few words.
         why: String,
     },
     /// There is something already.
     #[error(
-        "this state is not empty, and an import would mix two histories; name an empty folder with \
-         --state-dir"
+        "this state is not empty, and an import would mix two histories; choose an empty folder \
+         with --state-dir"
     )]
     NotEmpty,
 }
@@ -248,7 +248,7 @@ fn check_header(line: &str) -> Result<(), Refused> {
         Ok(header) if header.format == FORMAT && header.version != VERSION => Err(told(
             1,
             format!(
-                "its lines have form {} and this heartbeat reads {VERSION}; export it with the same \
+                "it has format {} and this heartbeat reads {VERSION}; export it with the same \
                  version of heartbeat",
                 header.version
             ),
@@ -262,7 +262,7 @@ fn check_header(line: &str) -> Result<(), Refused> {
                 header.schema
             ),
         )),
-        _ => Err(told(1, "it is no export of a heartbeat state")),
+        _ => Err(told(1, "it is not an export of a heartbeat state")),
     }
 }
 
@@ -291,7 +291,15 @@ fn import_row(
         if !known.contains(&name) {
             return Err(told(0, format!("{table} has no column {name:?}")));
         }
-        cells.push(from_json(value).ok_or_else(|| told(0, format!("{name} is no plain value")))?);
+        cells.push(from_json(value).ok_or_else(|| {
+            told(
+                0,
+                format!(
+                    "{name} is not a plain \
+                                                                   value"
+                ),
+            )
+        })?);
         names.push(name);
     }
     let places = vec!["?"; names.len()].join(", ");

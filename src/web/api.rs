@@ -160,7 +160,7 @@ pub async fn item(State(shared): Asked, Path(key): Path<String>) -> Response {
 async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let store = hub.store();
     let Some(row) = store.items().get(key.clone()).await? else {
-        return Ok(refusal(StatusCode::NOT_FOUND, "unknown_item", "this item was never seen"));
+        return Ok(refusal(StatusCode::NOT_FOUND, "unknown_item", "unknown item"));
     };
     let mut view = hub.view().await;
     view.titles.insert(key.clone(), row.title.clone());
@@ -185,7 +185,7 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
 /// `POST /api/sessions/ID/stop`
 pub async fn stop(State(shared): Asked, Path(session): Path<String>) -> Response {
     let Ok(session) = session.parse() else {
-        return refusal(StatusCode::BAD_REQUEST, "no_session", "this is no session's id");
+        return refusal(StatusCode::BAD_REQUEST, "no_session", "not a valid session id");
     };
     acted(shared.actions.stop_session(session).await.map(|()| json!({ "stopping": session })))
 }
@@ -203,7 +203,7 @@ pub async fn run(State(shared): Asked) -> Response {
 
 /// Anything else.
 pub async fn nothing() -> Response {
-    refusal(StatusCode::NOT_FOUND, "nothing_here", "there is nothing under this path")
+    refusal(StatusCode::NOT_FOUND, "nothing_here", "there is no such path")
 }
 
 fn told(answer: Result<Response, StoreError>) -> Response {

@@ -30,7 +30,7 @@ pub struct Facts {
     pub limits: Allowed,
     /// Live sessions, by their rows.
     pub active: Vec<ActiveSession>,
-    /// Load average of one minute by processors.
+    /// One-minute load average divided by the number of processors.
     pub load_per_core: f64,
     /// What is remembered of the source: breaker, not-before.
     pub source: Remembered,
@@ -62,7 +62,7 @@ pub struct Facts {
     pub totals: Totals,
     /// Milliseconds since the last byte of the session that has been silent for longest.
     pub oldest_output_ms: Option<u64>,
-    /// Live processes of all sessions at their last sign of life.
+    /// Processes of all sessions at their last liveness sample.
     pub processes: u32,
     /// Open event streams.
     pub clients: usize,
@@ -178,8 +178,8 @@ pub fn agent_missing(config: &Config, search_path: &OsStr) -> Option<String> {
     let name = config.agent.command.first().map_or("", String::as_str);
     program::find(name, search_path).is_none().then(|| {
         format!(
-            "the agent {name:?} is not there or may not be executed: install it, or name it with \
-             [agent] command"
+            "the agent {name:?} does not exist or is not executable: install it, or set [agent] \
+             command"
         )
     })
 }
@@ -190,13 +190,14 @@ fn unwritable(store: &Store) -> Option<String> {
     let folder = store.folder();
     for path in [folder.to_path_buf(), folder.join(crate::store::DATABASE)] {
         if let Err(error) = access(&path, AccessFlags::W_OK) {
-            return Some(format!("{} cannot be written: {}", path.display(), error.desc()));
+            return Some(format!("cannot write {}: {}", path.display(), error.desc()));
         }
     }
     let free = nix::sys::statvfs::statvfs(folder).ok()?;
     let bytes = free.blocks_available().saturating_mul(free.fragment_size());
-    (bytes < MIN_FREE_DISK)
-        .then(|| format!("only {} KiB are free on the disk of {}", bytes >> 10, folder.display()))
+    (bytes < MIN_FREE_DISK).then(|| {
+        format!("only {} KiB are free on the disk that holds {}", bytes >> 10, folder.display())
+    })
 }
 
 /// Below this, the next transaction may not fit.

@@ -48,7 +48,7 @@ impl Refusal {
             Self::ForeignHost => (
                 StatusCode::MISDIRECTED_REQUEST,
                 "foreign_host",
-                "this address is served under localhost, 127.0.0.1 and [::1] only",
+                "this server answers only under the names localhost, 127.0.0.1 and [::1]",
             ),
             Self::NoToken => (
                 StatusCode::UNAUTHORIZED,
@@ -58,7 +58,7 @@ impl Refusal {
             Self::ForeignOrigin => (
                 StatusCode::FORBIDDEN,
                 "foreign_origin",
-                "actions are taken from our own page only",
+                "actions are accepted only from the dashboard itself",
             ),
             Self::NoActionToken => (
                 StatusCode::FORBIDDEN,

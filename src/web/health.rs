@@ -97,7 +97,7 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
     ];
     let mut reasons: Vec<Doubt> = checks.iter().filter_map(|check| check(facts)).collect();
     if age > STALE_AFTER {
-        let message = format!("nothing could be gathered for {} s", age.as_secs());
+        let message = format!("no data could be collected for {} s", age.as_secs());
         reasons.push(unhealthy("stale_view", message));
     }
     reasons.sort_by_key(|doubt| std::cmp::Reverse(doubt.status));
@@ -116,16 +116,16 @@ fn unhealthy(code: &'static str, message: String) -> Doubt {
 fn sessions(facts: &Facts) -> Option<Doubt> {
     let (live, max) = (facts.active.len(), facts.limits.max_live_sessions as usize);
     if live > max {
-        let message = format!("{live} sessions are alive, {max} are allowed");
+        let message = format!("{live} sessions are running, {max} are allowed");
         return Some(unhealthy("sessions_over_limit", message));
     }
-    let message = format!("all {max} session slots are taken");
+    let message = format!("all {max} session slots are in use");
     (live == max).then(|| degraded("sessions_at_limit", message))
 }
 
 fn load(facts: &Facts) -> Option<Doubt> {
     let (load, limit) = (facts.load_per_core, facts.limits.max_load_per_core);
-    let message = format!("load per core is {load:.2}, no session starts above {limit:.2}");
+    let message = format!("load per core is {load:.2}; no session starts above {limit:.2}");
     if load > limit * EMERGENCY_LOAD {
         Some(unhealthy("load", message))
     } else {
@@ -137,16 +137,22 @@ fn breaker(facts: &Facts) -> Option<Doubt> {
     let message = match &facts.source.breaker.state {
         State::Closed => return None,
         State::Open { until, class } => {
-            format!("the source failed ({}) and is left alone until {until}", word(class))
+            format!(
+                "the source failed ({}); its circuit breaker is open until {until}",
+                word(class)
+            )
         }
-        State::HalfOpen { since } => format!("the source failed; a probe is out since {since}"),
+        State::HalfOpen { since } => format!(
+            "the source failed; a probe has been running since \
+                                              {since}"
+        ),
     };
     Some(degraded("breaker_open", message))
 }
 
 fn last_run(facts: &Facts) -> Option<Doubt> {
     if let (Some(run), None) = (facts.running(), &facts.holder) {
-        let message = format!("the run of {} was cut off; the next one cleans up", run.started_at);
+        let message = format!("the run of {} crashed; the next one cleans up", run.started_at);
         return Some(degraded("run_lost", message));
     }
     let run = facts.last_ended()?;
@@ -167,7 +173,10 @@ fn last_run(facts: &Facts) -> Option<Doubt> {
 
 fn config(facts: &Facts) -> Option<Doubt> {
     let fault = facts.config_fault.as_ref()?;
-    let message = format!("the configuration on disk is broken, the last good one holds: {fault}");
+    let message = format!(
+        "the configuration on disk is invalid, the last valid one is in use: \
+                           {fault}"
+    );
     Some(degraded("config_fault", message))
 }
 
@@ -183,13 +192,16 @@ fn lock(facts: &Facts) -> Option<Doubt> {
     let held = facts.holder.as_ref()?;
     (held.health == HolderHealth::Hung).then(|| {
         let (pid, since) = (held.holder.process.pid, held.holder.heartbeat);
-        unhealthy("stale_lock", format!("process {pid} holds the run lock, silent since {since}"))
+        unhealthy(
+            "stale_lock",
+            format!("process {pid} holds the run lock but has sent no heartbeat since {since}"),
+        )
     })
 }
 
 fn provider(facts: &Facts) -> Option<Doubt> {
     let (until, reason) = facts.provider.as_ref()?;
-    let message = format!("the provider refuses work until {until}: {reason}");
+    let message = format!("the provider suspended until {until}: {reason}");
     Some(degraded("provider_suspended", message))
 }
 
@@ -207,7 +219,7 @@ fn budget(facts: &Facts) -> Option<Doubt> {
 
 fn escaped(facts: &Facts) -> Option<Doubt> {
     if let Some(session) = facts.totals.unkillable.first() {
-        let message = format!("session {session} could not be ended; its slot stays taken");
+        let message = format!("session {session} could not be killed; its slot stays in use");
         return Some(unhealthy("unkillable", message));
     }
     let survivors = facts.totals.survivors;

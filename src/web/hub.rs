@@ -171,7 +171,7 @@ impl Hub {
                 continue;
             }
             let news = self.catch_up().await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "the log cannot be followed");
+                tracing::warn!(%error, "cannot follow the event log");
                 true
             });
             let now = Instant::now();
@@ -336,7 +336,7 @@ impl Hub {
             None => (Facts::empty(self.clock.now(), &config), Instant::now()),
         };
         facts.store_fault.get_or_insert_with(|| {
-            format!("the state did not answer within {} s", PATIENCE.as_secs())
+            format!("the state database did not answer within {} s", PATIENCE.as_secs())
         });
         let picture = self.render(facts, &Log::default(), &OpenItems::default(), &config);
         Arc::new(Picture { taken, ..picture })

@@ -43,15 +43,15 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
-    ("health_status", Kind::Gauge, "1 for the present judgement of /health, 0 for the others.", |family, _, health| {
+    ("health_status", Kind::Gauge, "1 for the current status of /health, 0 for the others.", |family, _, health| {
         for status in [Status::Healthy, Status::Degraded, Status::Unhealthy] {
             family.add("", &[("status", status.as_str())], flag(health.status == status));
         }
     }),
-    ("sessions_running", Kind::Gauge, "Sessions that are alive now.", |family, facts, _| {
+    ("sessions_running", Kind::Gauge, "Sessions running now.", |family, facts, _| {
         family.set(count(facts.active.len()));
     }),
-    ("sessions_limit", Kind::Gauge, "Sessions that may be alive at once.", |family, facts, _| {
+    ("sessions_limit", Kind::Gauge, "Sessions that may run at once.", |family, facts, _| {
         family.set(facts.limits.max_live_sessions.into());
     }),
     ("sessions_total", Kind::Counter, "Sessions that ended, by purpose, outcome and, where there is one, its reason: a session that a person stopped is cancelled by operator.", |family, facts, _| {
@@ -63,20 +63,20 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
             family.add("", &labels, whole(total.count));
         }
     }),
-    ("session_duration_seconds", Kind::Histogram, "From the start of a session to the certificate that nothing of it is left.", durations),
-    ("session_processes", Kind::Gauge, "Live processes of all sessions at their last sign of life.", |family, facts, _| {
+    ("session_duration_seconds", Kind::Histogram, "Time from the start of a session until none of its processes is left.", durations),
+    ("session_processes", Kind::Gauge, "Processes of all sessions at their last liveness sample.", |family, facts, _| {
         family.set(facts.processes.into());
     }),
-    ("session_oldest_output_age_seconds", Kind::Gauge, "Time since the last byte of the live session that has been silent for longest; 0 without one.", |family, facts, _| {
+    ("session_oldest_output_age_seconds", Kind::Gauge, "Time since the last output of the session that has been silent longest; 0 without a session.", |family, facts, _| {
         family.set(seconds(facts.oldest_output_ms.unwrap_or(0)));
     }),
     ("session_survivors_total", Kind::Counter, "Processes that outlived their session: anything but 0 is an alarm.", |family, facts, _| {
         family.set(whole(facts.totals.survivors));
     }),
-    ("sessions_unkillable", Kind::Gauge, "Sessions with a process that cannot be ended.", |family, facts, _| {
+    ("sessions_unkillable", Kind::Gauge, "Sessions with a process that cannot be killed.", |family, facts, _| {
         family.set(count(facts.totals.unkillable.len()));
     }),
-    ("orphans_reaped_total", Kind::Counter, "Sessions of an earlier life that were found and resolved.", |family, facts, _| {
+    ("orphans_reaped_total", Kind::Counter, "Sessions of an earlier heartbeat process that were found and cleaned up.", |family, facts, _| {
         family.set(whole(facts.totals.orphans));
     }),
     ("runs_total", Kind::Counter, "Runs that ended, by outcome.", |family, facts, _| {
@@ -84,14 +84,14 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
             family.add("", &[("outcome", outcome)], whole(*runs));
         }
     }),
-    ("run_active", Kind::Gauge, "1 while a run is going on.", |family, facts, _| {
+    ("run_active", Kind::Gauge, "1 while a run is in progress.", |family, facts, _| {
         family.set(flag(facts.running().is_some() && facts.holder.is_some()));
     }),
     ("last_run_duration_seconds", Kind::Gauge, "How long the last run took.", |family, facts, _| {
         let took = facts.last_ended().and_then(|run| run.ended_at.map(|end| end.duration_since(run.started_at)));
         family.maybe(took.map(|took| took.as_secs_f64()));
     }),
-    ("last_tick_success_timestamp_seconds", Kind::Gauge, "When the last run ended that did all its work.", |family, facts, _| {
+    ("last_tick_success_timestamp_seconds", Kind::Gauge, "When the last successful run ended.", |family, facts, _| {
         let good = |outcome| matches!(outcome, Some(RunOutcome::Completed | RunOutcome::NothingNew));
         let ended = facts.runs.iter().find(|run| good(run.outcome)).and_then(|run| run.ended_at);
         family.maybe(ended.map(timestamp));
@@ -99,15 +99,15 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
     ("next_run_timestamp_seconds", Kind::Gauge, "When the schedule fires next.", |family, facts, _| {
         family.maybe(facts.next_run.map(timestamp));
     }),
-    ("ticks_total", Kind::Counter, "Scheduled times, by what became of them.", |family, facts, _| {
+    ("ticks_total", Kind::Counter, "Scheduled runs, by what happened to them.", |family, facts, _| {
         for (outcome, ticks) in &facts.totals.ticks {
             family.add("", &[("outcome", outcome)], whole(*ticks));
         }
     }),
-    ("ticks_missed_total", Kind::Counter, "Scheduled times that passed while heartbeat was down or asleep.", |family, facts, _| {
+    ("ticks_missed_total", Kind::Counter, "Scheduled runs missed while heartbeat was stopped or the machine slept.", |family, facts, _| {
         family.set(whole(facts.totals.missed_ticks));
     }),
-    ("items", Kind::Gauge, "Work items, by where they stand.", |family, facts, _| {
+    ("items", Kind::Gauge, "Work items, by phase.", |family, facts, _| {
         for (phase, items) in &facts.items {
             family.add("", &[("phase", &word(phase))], (*items).into());
         }
@@ -139,16 +139,16 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
         let run = if facts.running().is_some() { facts.run_spending } else { crate::store::Spending::default() };
         family.add("", &[("window", "run")], left(facts.limits.per_run, run));
     }),
-    ("circuit_state", Kind::Gauge, "1 for the present state of the source's circuit breaker, 0 for the others.", |family, facts, _| {
+    ("circuit_state", Kind::Gauge, "1 for the current state of the source's circuit breaker, 0 for the others.", |family, facts, _| {
         let now = facts.source.breaker.state.as_str();
         for state in ["closed", "open", "half_open"] {
             family.add("", &[("state", state)], flag(state == now));
         }
     }),
-    ("provider_suspended", Kind::Gauge, "1 while the agent's provider refuses work.", |family, facts, _| {
+    ("provider_suspended", Kind::Gauge, "1 while the agent's provider is suspended.", |family, facts, _| {
         family.set(flag(facts.provider.is_some()));
     }),
-    ("load_per_core_ratio", Kind::Gauge, "Load average of one minute by processors.", |family, facts, _| {
+    ("load_per_core_ratio", Kind::Gauge, "One-minute load average divided by the number of processors.", |family, facts, _| {
         family.set(facts.load_per_core);
     }),
     ("event_clients", Kind::Gauge, "Open event streams, such as dashboards.", |family, facts, _| {

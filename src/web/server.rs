@@ -35,8 +35,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 pub enum ServerError {
     /// Somebody else has it.
     #[error(
-        "{address} is taken by another program: choose another address with [http] listen (port 0 \
-         takes a free one), or switch the dashboard off with listen = \"\""
+        "{address} is in use by another program: choose another address with [http] listen (port \
+         0 picks a free one), or turn the dashboard off with listen = \"\""
     )]
     Taken {
         /// The address.
@@ -44,15 +44,15 @@ pub enum ServerError {
     },
     /// Others could reach it, and nothing asks who they are.
     #[error(
-        "{address} can be reached by others and there is no token: name one with [http] token_env, \
-         or listen on 127.0.0.1"
+        "others can reach {address} and there is no token: set [http] token_env, or listen on \
+         127.0.0.1"
     )]
     Open {
         /// The address.
         address: SocketAddr,
     },
     /// Anything else the system says.
-    #[error("{address} cannot be listened on ([http] listen): {source}")]
+    #[error("cannot listen on {address} ([http] listen): {source}")]
     Io {
         /// The address.
         address: SocketAddr,
@@ -172,7 +172,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     tokio::select! {
         served = async { serving.await } => {
             if let Err(error) = served {
-                tracing::error!(%error, "the dashboard ended");
+                tracing::error!(%error, "dashboard stopped");
             }
         }
         () = hub.follow() => {}

@@ -69,7 +69,7 @@ pub async fn events(
     headers: HeaderMap,
 ) -> Response {
     if shared.hub.clients() >= MOST_LISTENERS {
-        let message = "too many listeners; come back later";
+        let message = "too many open event streams; try again later";
         let mut response = answer::refusal(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
         return response;

@@ -71,7 +71,7 @@ async fn a_missing_variable_says_its_name_and_the_way_out() {
     says(fetch(&plain, &[("AZURE_DEVOPS_PAT", " \n")]).await, &["AZURE_DEVOPS_PAT", "empty"]);
     let words = fetch(&plain, &[("AZURE_DEVOPS_PAT", "hunter2 hunter3")]).await;
     assert!(!words.clone().unwrap_err().contains("hunter"));
-    says(words, &["more than one word"]);
+    says(words, &["whitespace"]);
     says(fetch(&config(|c| c.source.token_env.clear()), &[]).await, &["token_command", "set one"]);
 }
 
@@ -88,7 +88,7 @@ async fn a_file_that_others_can_read_is_refused() {
     let gone = config(|c| c.source.token_file = "/no/such/token".into());
     says(fetch(&gone, &[]).await, &["source.token_file /no/such/token", "No such file"]);
     let folder = config(|c| c.source.token_file = "/".into());
-    says(fetch(&folder, &[]).await, &["no regular file"]);
+    says(fetch(&folder, &[]).await, &["not a regular file"]);
 }
 
 #[tokio::test]

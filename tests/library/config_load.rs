@@ -223,7 +223,7 @@ fn files_that_cannot_be_read_say_why() {
     contains(&place.problem(), &["2097152 bytes", "not a configuration"]);
     let place = Place::with_file("[log\nlevel = \"info\"\n[source]\nname = = 3\n");
     let problems = place.problems();
-    contains(&problems[0], &["work/heartbeat.toml:1:5", "not TOML"]);
+    contains(&problems[0], &["work/heartbeat.toml:1:5", "invalid TOML"]);
     assert!(problems.iter().any(|problem| problem.contains(":4:")), "{problems:#?}");
     let place = Place::with_file("[log]\nlevel = \"info\"\nlevel = \"debug\"\n");
     contains(&place.problem(), &["heartbeat.toml:3:1", "duplicate key"]);
@@ -244,7 +244,10 @@ fn values_that_do_not_fit_together_are_refused() {
     let cases: [(&str, &[&str]); 15] = [
         ("[analyze]\nmax_cost = 6.5\n", &["analyze.max_cost = 6.5", "budget.per_run = 5.0 (built"]),
         ("[budget]\nper_run = 0.3\n", &["budget.per_run = 0.3", "analyze.max_cost = 0.5 (built"]),
-        ("[budget]\nper_run = 30\n", &["budget.per_day = 20.0", "not spend more than the day"]),
+        (
+            "[budget]\nper_run = 30\n",
+            &["budget.per_day = 20.0", "must not exceed the budget of a day"],
+        ),
         ("[budget]\nper_day = nan\n", &["budget.per_day = nan", "above zero"]),
         ("[timeouts]\nstall = \"11m\"\n", &["timeouts.stall = \"11m\"", "analyze.timeout"]),
         ("[timeouts]\ninit = \"6m\"\n", &["timeouts.init", "triage.timeout = \"5m\""]),
@@ -257,7 +260,7 @@ fn values_that_do_not_fit_together_are_refused() {
         ("[schedule]\ntimezone = \"Berlin\"\n", &["did you mean `Europe/Berlin`?"]),
         ("[schedule]\njitter = \"30m\"\n", &["schedule.jitter", "schedule.cron"]),
         ("[http]\nlisten = \"0.0.0.0:80\"\n", &["http.listen", "needs a token"]),
-        ("[agent]\npass_env = [\"AZURE_DEVOPS_PAT\"]\n", &["agent.pass_env", "never handed"]),
+        ("[agent]\npass_env = [\"AZURE_DEVOPS_PAT\"]\n", &["agent.pass_env", "never passed"]),
         ("[agent]\ncommand = []\n", &["agent.command = []", "the agent's program first"]),
         ("[limits]\nrun_deadline = \"1m\"\n", &["limits.run_deadline", "outlive"]),
     ];

@@ -158,7 +158,16 @@ fn other_rules_for_reading_read_everything_again() {
     assert_eq!(open(&root, &cache).1.skipped.large, 0);
     let smaller = Options { largest_file: 100, ..options() };
     let (_, report) = Index::open_or_build(&root, &cache, &smaller).unwrap();
-    assert_eq!((report.skipped.large, report.rebuilt), (1, Some("it was made by other rules")));
+    assert_eq!(
+        (report.skipped.large, report.rebuilt),
+        (
+            1,
+            Some(
+                "it was built by a different \
+                                                                 version of the indexer"
+            )
+        )
+    );
 }
 
 /// Each update leaves a small part behind; they are put together without reading the rest again.

@@ -38,9 +38,9 @@ impl Collector {
         let before = self.is_reachable.swap(is_reachable, Ordering::Relaxed);
         match (before, is_reachable) {
             (true, false) => {
-                tracing::warn!(target: TARGET, detail, "the collector takes nothing");
+                tracing::warn!(target: TARGET, detail, "OTLP export failed");
             }
-            (false, true) => tracing::info!(target: TARGET, "the collector takes telemetry again"),
+            (false, true) => tracing::info!(target: TARGET, "OTLP export works again"),
             _ => {}
         }
     }

@@ -45,10 +45,13 @@ impl Telemetry {
     pub fn tell(&self, environment: &Environment) {
         #[cfg(feature = "otel")]
         if let Some(fault) = &self.fault {
-            tracing::error!(error = fault, "no telemetry is sent");
+            tracing::error!(error = fault, "cannot start telemetry; none is sent");
         }
         if !cfg!(feature = "otel") && is_wanted(environment) {
-            tracing::warn!("a collector is named, but this build has no feature `otel`");
+            tracing::warn!(
+                "OTEL_EXPORTER_OTLP_ENDPOINT is set, but this build lacks the feature \
+                            `otel`"
+            );
         }
     }
 }

@@ -35,7 +35,7 @@ impl Exporting {
     /// Addresses, headers and the protocol are read from the usual variables by the exporters.
     pub fn start(environment: &Environment) -> Result<Self, CommandError> {
         let failed = |error: &dyn std::fmt::Display| CommandError::Io {
-            what: "OTEL_EXPORTER_OTLP_ENDPOINT cannot be used".into(),
+            what: "invalid OTEL_EXPORTER_OTLP_ENDPOINT".into(),
             source: std::io::Error::other(error.to_string()),
         };
         let collector = Collector::new(is_near(environment)).map_err(|error| failed(&error))?;
@@ -90,7 +90,7 @@ impl Exporting {
         );
         for ended in [both.0, both.1] {
             if !matches!(ended, Ok(Ok(()))) {
-                tracing::debug!(?ended, "telemetry was left unsent");
+                tracing::debug!(?ended, "some telemetry was not sent");
             }
         }
     }

@@ -16,10 +16,10 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
     let command = &patient.config.agent.command;
     let program = resolve_program(&command[0], &patient.environment);
     if !program.is_absolute() || !program.is_file() {
-        let found = format!("{:?} is not found", command[0]);
+        let found = format!("{:?} was not found", command[0]);
         let fix = format!(
-            "install it ({INSTALL}), or set agent.command to its full path; a service has another \
-             PATH than a terminal"
+            "install it ({INSTALL}), or set agent.command to its full path; a service has a \
+             different PATH than a terminal"
         );
         let skipped = Check::skipped("agent login", "there is no agent");
         return vec![Check::failed("agent", found, fix), skipped];
@@ -28,7 +28,7 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
         Ok(text) => text,
         Err(why) => {
             let fix = format!(
-                "run `{} --version` by hand; install it anew with {INSTALL}",
+                "run `{} --version` by hand; reinstall it with {INSTALL}",
                 program.display()
             );
             let skipped = Check::skipped("agent login", "the agent does not answer");
@@ -49,7 +49,7 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
     let here = format!("{} {said}", program.display());
     vec![
         judged("agent", here, about_program),
-        judged("agent login", "a credential of the right kind is there".into(), about_login),
+        judged("agent login", "found a credential of the right kind".into(), about_login),
     ]
 }
 

@@ -15,13 +15,13 @@ pub(super) async fn repository(patient: &Patient) -> Check {
     let path = if configured.as_os_str().is_empty() { &patient.cwd } else { configured };
     let fix = "set repository.path to the folder of the code base that analyses read";
     if let Err(error) = std::fs::read_dir(path) {
-        let found = format!("{} cannot be read: {error}", path.display());
+        let found = format!("cannot read {}: {error}", path.display());
         return Check::failed(name, found, fix);
     }
     for route in &patient.config.repository.routes {
         if let Err(error) = std::fs::read_dir(&route.path) {
             let found =
-                format!("{} (for {}) cannot be read: {error}", route.path.display(), route.area);
+                format!("cannot read {} (for {}): {error}", route.path.display(), route.area);
             return Check::failed(name, found, "correct the path in repository.routes");
         }
     }
@@ -47,9 +47,10 @@ pub(super) async fn repository(patient: &Patient) -> Check {
         }
         Err(error) => Check::warning(
             name,
-            format!("{} can be read, but git says nothing of it: {error}", path.display()),
-            "without git, ranking does without the history; check that it is a repository, that \
-             git is installed, and who owns it (git config --global --add safe.directory)",
+            format!("{} is readable, but git failed: {error}", path.display()),
+            "without git, ranking cannot use the commit history; check that it is a repository, \
+             that git is installed, and that git trusts its owner (git config --global --add \
+             safe.directory)",
         ),
     }
 }
@@ -65,14 +66,14 @@ pub(super) async fn containment(patient: &Patient) -> Check {
     match tried {
         Err(error) => Check::failed(
             name,
-            format!("no keeper can be started: {error}"),
-            "heartbeat starts its own binary again for each session; check that it may be executed",
+            format!("cannot start a keeper: {error}"),
+            "heartbeat starts its own executable for each session; check that it is allowed to",
         ),
         Ok(tier) if tier.has_namespace() => {
             Check::ok(name, format!("{tier}: {}", tier.explanation()))
         }
         Ok(tier) if wanted == Containment::Subreaper => {
-            Check::ok(name, format!("{tier}, as state.containment asks for"))
+            Check::ok(name, format!("{tier}, as set by state.containment"))
         }
         Ok(tier) => Check::warning(name, format!("{tier}: {}", tier.explanation()), fix_for(tier)),
     }
@@ -80,7 +81,7 @@ pub(super) async fn containment(patient: &Patient) -> Check {
 
 const fn fix_for(tier: Tier) -> &'static str {
     match tier {
-        Tier::Tracked => "run heartbeat on Linux for the stronger ones",
+        Tier::Tracked => "run heartbeat on Linux for stronger containment",
         _ => {
             "allow namespaces for this user: sysctl user.max_user_namespaces=10000, \
              kernel.unprivileged_userns_clone=1 (Debian) or \
@@ -134,17 +135,18 @@ pub(super) fn schedule(patient: &Patient) -> Check {
 pub(super) async fn port(patient: &Patient) -> Check {
     let (name, listen) = ("http", patient.config.http.listen.as_str());
     if listen.is_empty() {
-        return Check::skipped(name, "switched off: http.listen is empty");
+        return Check::skipped(name, "off: http.listen is empty");
     }
     match tokio::net::TcpListener::bind(listen).await {
         Ok(_free) => Check::ok(name, format!("{listen} is free")),
         Err(_) if is_heartbeat(listen).await => {
-            Check::ok(name, format!("a heartbeat that already runs listens on {listen}"))
+            Check::ok(name, format!("a running heartbeat already listens on {listen}"))
         }
         Err(error) => Check::failed(
             name,
-            format!("{listen} is taken or not allowed: {error}"),
-            "choose another port in http.listen, or end who has it (ss -ltnp shows it)",
+            format!("{listen} is in use or not permitted: {error}"),
+            "choose another port in http.listen, or stop the process that uses it (`ss -ltnp` \
+             shows it)",
         ),
     }
 }
@@ -163,16 +165,16 @@ async fn is_heartbeat(listen: &str) -> bool {
 pub(super) fn told(patient: &Patient) -> Check {
     let (name, report) = ("webhook", &patient.config.report);
     if report.webhook_env.is_empty() {
-        return Check::skipped(name, "switched off: report.webhook_env is empty");
+        return Check::skipped(name, "off: report.webhook_env is empty");
     }
     match patient.environment.text(&report.webhook_env) {
         Some(address) if address.starts_with("https://") => {
-            Check::ok(name, format!("the variable {} holds an address", report.webhook_env))
+            Check::ok(name, format!("the variable {} holds a URL", report.webhook_env))
         }
         _ => Check::warning(
             name,
-            format!("the variable {} holds no https address", report.webhook_env),
-            "set it to the address that Slack or the Teams workflow shows",
+            format!("the variable {} does not hold an https URL", report.webhook_env),
+            "set it to the URL that Slack or the Teams workflow shows",
         ),
     }
 }

@@ -79,10 +79,10 @@ impl Diagnosis {
     /// When there is no configuration to go on with.
     pub fn of_broken_config(error: &ConfigError) -> Self {
         let found = error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let fix = "mend the lines named above; `heartbeat init --print` shows every key";
+        let fix = "fix the lines named above; `heartbeat init --print` shows every key";
         let mut checks = vec![Check::failed("config", found, fix)];
         let others = ["credential", "source", "agent", "repository", "state", "schedule"];
-        checks.extend(others.map(|name| Check::skipped(name, "the configuration comes first")));
+        checks.extend(others.map(|name| Check::skipped(name, "needs a valid configuration")));
         Self::new(checks)
     }
 }
@@ -133,14 +133,16 @@ fn config(patient: &Patient) -> Check {
         let found = error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let fix = match &patient.config_file {
             Some(file) => format!("set the keys in {}", file.display()),
-            None => "write a configuration with `heartbeat init`, or name one with --config".into(),
+            None => "create a configuration with `heartbeat init`, or pass one with \
+                     --config"
+                .into(),
         };
         return Check::failed("config", found, fix);
     }
     if let Err(error) =
         crate::prompt::Prompts::load(&patient.config, |path: &Path| std::fs::read_to_string(path))
     {
-        return Check::failed("config", error.to_string(), "mend the template named in [prompts]");
+        return Check::failed("config", error.to_string(), "fix the template named in [prompts]");
     }
     Check::ok("config", format!("read from {from}"))
 }
@@ -164,8 +166,8 @@ pub fn render(diagnosis: &Diagnosis) -> String {
     let (failed, warned) = (count(Status::Failed), count(Status::Warning));
     text.push_str(&match (failed, warned) {
         (0, 0) => "\nReady. `heartbeat --dry-run` shows what a run would do.\n".to_owned(),
-        (0, _) => format!("\nReady, with {warned} to know of.\n"),
-        _ => format!("\nNot ready: {failed} failed.\n"),
+        (0, _) => format!("\nReady, with {warned} warning(s).\n"),
+        _ => format!("\nNot ready: {failed} check(s) failed.\n"),
     });
     text
 }

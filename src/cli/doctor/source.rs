@@ -24,20 +24,20 @@ const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
 
 pub(super) async fn checks(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
     if patient.config.source.base_url.is_empty() || patient.config.source.project.is_empty() {
-        let skipped = |name| Check::skipped(name, "the configuration comes first");
+        let skipped = |name| Check::skipped(name, "needs a valid configuration");
         return ["credential", "source", "project", "query"].map(skipped).into();
     }
     let secret = source_credential(&patient.config, &patient.environment).await;
     let mut checks = Vec::new();
     match secret {
         Err(error) => {
-            let fix = "make a personal access token with the scope Work Items (Read) and put it \
-                       where the configuration says";
+            let fix = "create a personal access token with the scope Work Items (Read) and store \
+                       it where the configuration points";
             checks.push(Check::failed("credential", error.to_string(), fix));
-            checks.push(Check::skipped("source", "there is no credential to ask with"));
+            checks.push(Check::skipped("source", "needs a credential"));
         }
         Ok(_) => {
-            checks.push(Check::ok("credential", "found where the configuration says"));
+            checks.push(Check::ok("credential", "found"));
             checks.extend(ask(patient, credential).await);
         }
     }
@@ -62,15 +62,15 @@ async fn ask(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Vec<Ch
         Err(error) => return vec![failed("source", &error)],
     };
     let parts: [(&'static str, Result<String, FetchError>); 3] = [
-        ("source", probe.account.map(|name| format!("{} knows us as {name}", config.base_url))),
-        ("project", probe.project.map(|name| format!("{name} is there"))),
-        ("query", probe.matching.map(|n| format!("finds {n} items within the look-back"))),
+        ("source", probe.account.map(|name| format!("signed in to {} as {name}", config.base_url))),
+        ("project", probe.project.map(|name| format!("{name} exists"))),
+        ("query", probe.matching.map(|n| format!("matches {n} items within the look-back"))),
     ];
     let mut checks = Vec::new();
     let mut stuck = false;
     for (name, part) in parts {
         checks.push(match part {
-            _ if stuck => Check::skipped(name, "what comes before it failed"),
+            _ if stuck => Check::skipped(name, "an earlier check failed"),
             Ok(found) => Check::ok(name, found),
             Err(error) => {
                 stuck = true;
@@ -96,7 +96,10 @@ const fn fix_of(class: FailureClass) -> &'static str {
         FailureClass::BadQuery | FailureClass::TooMany | FailureClass::TooSlow => {
             "try the condition of source.where in the tracker's query editor and correct it"
         }
-        FailureClass::Version => "set source.api_version to what the server speaks, such as 6.0",
+        FailureClass::Version => {
+            "set source.api_version to a version the server supports, such \
+                                  as 6.0"
+        }
         _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
     }
 }
@@ -104,7 +107,7 @@ const fn fix_of(class: FailureClass) -> &'static str {
 /// What earlier runs left: a breaker that holds keeps the next run from asking.
 async fn breaker(patient: &Patient) -> Check {
     let Some(remembered) = remembered(patient).await else {
-        return Check::ok("breaker", "closed: nothing was asked yet");
+        return Check::ok("breaker", "closed: no request yet");
     };
     let now = patient.clock.now();
     let until = match remembered.breaker.state {
@@ -115,8 +118,8 @@ async fn breaker(patient: &Patient) -> Check {
         None => Check::ok("breaker", "closed"),
         Some(until) => Check::warning(
             "breaker",
-            format!("the source is not asked before {until}"),
-            "when the cause is gone, `heartbeat retry --source` closes it at once",
+            format!("no request is sent before {until}"),
+            "once the cause is fixed, `heartbeat retry --source` closes it at once",
         ),
     }
 }
@@ -130,7 +133,7 @@ async fn remembered(patient: &Patient) -> Option<Remembered> {
 /// The two clocks, by the `Date` of any answer.
 async fn skew(patient: &Patient) -> Check {
     let Some(theirs) = their_time(&patient.config.source.base_url).await else {
-        return Check::skipped("clock", "the server did not tell its time");
+        return Check::skipped("clock", "the server sent no date");
     };
     let off = patient.clock.now().duration_since(theirs);
     if off.abs() <= SKEW_TOLD {
@@ -141,7 +144,7 @@ async fn skew(patient: &Patient) -> Check {
     Check::warning(
         "clock",
         format!("this machine's clock is {seconds} s {way} the server's"),
-        "switch time synchronisation on (timedatectl set-ntp true), or raise source.overlap",
+        "turn on time synchronisation (timedatectl set-ntp true), or raise source.overlap",
     )
 }
 

@@ -19,12 +19,12 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
         return vec![Check::failed("state", error.to_string(), MOVE)];
     }
     if let Err(error) = try_writing(folder) {
-        let found = format!("{} cannot be written: {error}", folder.display());
+        let found = format!("cannot write {}: {error}", folder.display());
         return vec![Check::failed("state", found, MOVE)];
     }
     match Store::open_for_reading(folder) {
         Err(error) => {
-            let fix = "the message above says what to do; nothing was touched";
+            let fix = "see the message above; nothing was changed";
             vec![Check::failed("state", error.to_string(), fix)]
         }
         Ok(None) => {
@@ -33,7 +33,7 @@ pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
         }
         Ok(Some(store)) => {
             let found = format!(
-                "{} can be written, schema version {}",
+                "{} is writable, schema version {}",
                 folder.display(),
                 crate::store::SCHEMA_VERSION
             );
@@ -79,7 +79,7 @@ fn lock(patient: &Patient, folder: &Path) -> Check {
                 }
                 HolderHealth::Hung => Check::failed(
                     "run lock",
-                    format!("held by process {pid} ({purpose}), which gives no heartbeat"),
+                    format!("held by process {pid} ({purpose}), which sends no heartbeat"),
                     format!("end it with `kill -9 {pid}`; its sessions end by themselves"),
                 ),
             }
@@ -96,12 +96,12 @@ async fn orphans(patient: &Patient, store: &Store) -> Check {
     let gone = rows.iter().filter(|row| !process::is_same(&row.keeper)).count();
     let live = rows.len() - gone;
     if gone == 0 {
-        return Check::ok("sessions", format!("{live} alive, none orphaned"));
+        return Check::ok("sessions", format!("{live} running, none orphaned"));
     }
     Check::warning(
         "sessions",
-        format!("{live} alive, {gone} left by a heartbeat that is gone"),
-        "the next run ends and closes them; `heartbeat --once` does it now",
+        format!("{live} running, {gone} left by a heartbeat process that is gone"),
+        "the next run ends them; `heartbeat --once` does it now",
     )
 }
 
@@ -109,7 +109,7 @@ async fn orphans(patient: &Patient, store: &Store) -> Check {
 async fn last_session(patient: &Patient, store: &Store) -> Check {
     match store.provider().agent_fault(patient.clock.now()).await {
         Err(error) => Check::failed("last session", error.to_string(), MOVE),
-        Ok(None) => Check::ok("last session", "no complaint about the agent's settings"),
+        Ok(None) => Check::ok("last session", "reported no problem with the agent's settings"),
         Ok(Some(fault)) => {
             let (found, fix) = fault.split_once(": ").unwrap_or((&fault, &fault));
             Check::failed("last session", found, format!("{fix}; the next run tries again"))

@@ -22,15 +22,17 @@ pub(super) fn base_url(text: &str) -> Result<Url, FetchError> {
         )
     };
     let url =
-        Url::parse(text.trim()).map_err(|error| wrong(&format!("is no address ({error})")))?;
+        Url::parse(text.trim()).map_err(|error| wrong(&format!("is not a valid URL ({error})")))?;
     if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
-        return Err(wrong("is not an http(s) address"));
+        return Err(wrong("is not an http(s) URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("holds a credential, which belongs into source.token_env or token_file"));
+        return Err(wrong(
+            "contains a credential, which belongs in source.token_env or token_file",
+        ));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong("holds a query or a fragment"));
+        return Err(wrong("contains a query or a fragment"));
     }
     Ok(url)
 }
@@ -53,7 +55,7 @@ pub(super) fn build(config: &Source, base: &Url) -> Result<Client, FetchError> {
         builder = builder.tls_certs_merge(authorities(config)?);
     }
     builder.build().map_err(|error| {
-        FetchError::new(FailureClass::Config, format!("the HTTP client cannot be built: {error}"))
+        FetchError::new(FailureClass::Config, format!("cannot build the HTTP client: {error}"))
     })
 }
 
@@ -65,9 +67,9 @@ fn authorities(config: &Source) -> Result<Vec<Certificate>, FetchError> {
     };
     let pem = std::fs::read(&config.ca_file).map_err(|e| wrong(format!("cannot be read ({e})")))?;
     let certificates = Certificate::from_pem_bundle(&pem)
-        .map_err(|error| wrong(format!("holds no certificate ({error})")))?;
+        .map_err(|error| wrong(format!("contains no certificate ({error})")))?;
     if certificates.is_empty() {
-        return Err(wrong("holds no certificate".to_owned()));
+        return Err(wrong("contains no certificate".to_owned()));
     }
     Ok(certificates)
 }

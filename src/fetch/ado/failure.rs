@@ -158,21 +158,22 @@ fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'
     let Asked { what, base_url, credential } = asked;
     let text = match class {
         Class::Auth if (300..400).contains(&facts.status) => format!(
-            "{base_url} redirected us ({}) instead of giving {what}: the credential ({credential}) \
-             is not accepted, or source.base_url is not the address the tracker uses itself",
+            "{base_url} redirected ({}) instead of returning {what}: the credential \
+             ({credential}) is not accepted, or source.base_url is not the address the tracker \
+             itself uses",
             facts.location.as_deref().unwrap_or("nowhere")
         ),
         Class::Auth => format!(
             "{base_url} does not accept the credential ({credential}) for {what}: it is missing, \
-             expired, revoked or made for another organisation; renew it with scope vso.work"
+             expired, revoked or belongs to another organisation; renew it with scope vso.work"
         ),
         Class::Denied => format!(
-            "the credential ({credential}) is known to {base_url} but may not have {what}: grant \
+            "{base_url} accepts the credential ({credential}) but denies access to {what}: grant \
              read access to the project (scope vso.work), or check conditional access"
         ),
         Class::Config if facts.status == 407 => proxy_wants_credential(base_url),
         Class::Config => format!(
-            "{base_url} does not know {what}: check source.base_url, source.project and \
+            "{base_url} cannot find {what}: check source.base_url, source.project and \
              source.saved_query"
         ),
         Class::Gone => format!("{what}: gone, or not visible to the credential ({credential})"),
@@ -185,17 +186,18 @@ fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'
              long texts"
         ),
         Class::Version => format!(
-            "{base_url} does not speak the API version asked for {what}; set source.api_version"
+            "{base_url} does not support the API version requested for {what}; set \
+             source.api_version"
         ),
         Class::BadQuery => format!(
-            "{base_url} refuses {what} as it is written; check source.where, source.saved_query, \
+            "{base_url} rejects {what} as invalid; check source.where, source.saved_query, \
              source.team and source.text_fields"
         ),
-        Class::Conflict => format!("{what}: the item was changed by somebody else meanwhile"),
-        Class::Throttled => format!("{base_url} asks us to slow down"),
+        Class::Conflict => format!("{what}: somebody else changed the item in the meantime"),
+        Class::Throttled => format!("{base_url} asks heartbeat to slow down"),
         Class::Down => format!("{base_url} is stopped or inactive; its administrator can start it"),
         Class::Transient | Class::BreakerOpen => {
-            format!("{base_url} failed to give {what}; it may work later")
+            format!("{base_url} failed to return {what}; it may work later")
         }
     };
     format!("{text} ({})", evidence(facts, error))
@@ -204,8 +206,8 @@ fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'
 /// What to do about a proxy that does not let us through.
 pub(super) fn proxy_wants_credential(base_url: &str) -> String {
     format!(
-        "the proxy on the way to {base_url} wants a credential of its own: write it into \
-         HTTPS_PROXY, as in http://name:password@proxy:8080, or name the tracker in NO_PROXY"
+        "the proxy for {base_url} requires a credential: put it into HTTPS_PROXY, as in \
+         http://name:password@proxy:8080, or list the tracker in NO_PROXY"
     )
 }
 

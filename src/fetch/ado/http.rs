@@ -270,8 +270,8 @@ impl Transport {
         let wait = Duration::try_from(not_before.duration_since(self.now())).unwrap_or_default();
         if wait > LONGEST_WAIT {
             let message = format!(
-                "{} asked not to be called before {not_before}; the run ends here and a later one \
-                 goes on",
+                "{} asked not to be called before {not_before}; this run stops reading here and a \
+                 later one continues",
                 self.base_url
             );
             let failure = Failure::new(FailureClass::Throttled, message);
@@ -314,7 +314,7 @@ impl Transport {
                     return Ok(body);
                 }
                 let message = format!(
-                    "{} sent more than source.max_body ({limit} bytes) in one answer",
+                    "{} sent more than source.max_body ({limit} bytes) in one response",
                     self.base_url
                 );
                 let failure = Failure::new(FailureClass::TooMany, message);
@@ -348,8 +348,8 @@ impl Transport {
         wire::from_json(body).map_err(|error| {
             let start = String::from_utf8_lossy(&body[..body.len().min(120)]);
             let message = format!(
-                "{} answered with JSON that is not {what}: {error}; it begins {:?}. Is \
-                 source.base_url the tracker itself?",
+                "{} returned JSON that is not {what}: {error}; it starts with {:?}. Does \
+                 source.base_url point at the tracker?",
                 self.base_url,
                 super::failure::one_line(&start, 80),
             );
@@ -361,8 +361,8 @@ impl Transport {
         let cause = root_cause(error);
         if is_certificate_error(error) {
             let message = format!(
-                "the certificate of {} is not trusted ({cause}); name its authority's PEM file in \
-                 source.ca_file",
+                "the certificate of {} is not trusted ({cause}); set source.ca_file to the PEM \
+                 file of its authority",
                 self.base_url
             );
             return Failure::new(FailureClass::Config, message);
@@ -375,7 +375,7 @@ impl Transport {
         let how = match error {
             e if e.is_timeout() => "did not answer in time (source.request_timeout)",
             e if e.is_connect() => "could not be reached",
-            _ => "broke off in the middle of an answer",
+            _ => "closed the connection in the middle of a response",
         };
         let message = format!("{} {how}: {cause}", self.base_url);
         Failure::new(FailureClass::Transient, message)

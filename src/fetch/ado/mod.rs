@@ -111,12 +111,12 @@ impl AdoSource {
         retry: RetryPolicy,
     ) -> Result<Self, FetchError> {
         if config.project.trim().is_empty() {
-            let message = "source.project is empty; name the project whose items are read";
+            let message = "source.project is empty; set it to the project to watch";
             return Err(FetchError::new(FailureClass::Config, message));
         }
         if config.mode == SourceMode::Reporting && !config.saved_query.is_empty() {
             let message = "source.saved_query cannot be used with source.mode = \"reporting\"; \
-                           write its condition into source.where";
+                           put its condition into source.where";
             return Err(FetchError::new(FailureClass::Config, message));
         }
         let notebook = Notebook::new(memory, &config.name);

@@ -63,7 +63,10 @@ impl Inner {
         repeat: Repeat,
     ) -> Result<Rows, Failure> {
         if text.chars().count() > LONGEST_QUERY {
-            let message = format!("source.where makes a query of over {LONGEST_QUERY} characters");
+            let message = format!(
+                "source.where makes the query longer than {LONGEST_QUERY} \
+                                   characters"
+            );
             return Err(Failure::new(FailureClass::BadQuery, message));
         }
         let path = self.scoped(&["_apis", "wit", "wiql"]);
@@ -79,7 +82,7 @@ impl Inner {
     fn read_rows(&self, answer: &Answer) -> Result<Rows, Failure> {
         let result: QueryResult = self.transport.decode(answer, "the rows of a query")?;
         if result.work_items.is_none() && result.work_item_relations.is_none() {
-            let message = format!("{} answered a query without rows", self.transport.base_url());
+            let message = format!("{} returned no rows for a query", self.transport.base_url());
             let failure = Failure::new(FailureClass::Transient, message);
             return Err(failure.about(answer.activity.as_deref()));
         }

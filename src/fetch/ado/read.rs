@@ -76,7 +76,7 @@ impl Fields {
         if !missing.is_empty() {
             tracing::info!(
                 fields = missing.join(", "),
-                "left out: the collection has no such field"
+                "skipping fields that the collection does not have"
             );
         }
         let decoder = self.decoder();

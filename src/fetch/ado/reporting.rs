@@ -140,7 +140,7 @@ impl StreamReader {
                     && self.token.is_some()
                     && !self.started =>
             {
-                tracing::warn!("the place in the revision stream is not known any more");
+                tracing::warn!("the position in the revision stream is no longer valid");
                 self.token = None;
                 self.inner.revisions(None, self.since).await
             }

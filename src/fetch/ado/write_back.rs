@@ -116,13 +116,13 @@ impl AdoSource {
             return Err(FetchError { not_before: Some(until), ..error });
         }
         if let Some(limit) = remembered.rate_limit.filter(|limit| limit.is_low(now)) {
-            let message = "the tracker's limit is nearly used up; nothing was written";
+            let message = "the tracker's rate limit is nearly used up; nothing was written";
             let error = FetchError::new(FailureClass::Throttled, message);
             return Err(FetchError { not_before: limit.reset, ..error });
         }
         if self.0.transport.would_leak(write.comment).await? {
             let message = format!(
-                "the finding for item {} holds the tracker's credential; nothing was written",
+                "the finding for item {} contains the tracker's credential; nothing was written",
                 write.id
             );
             return Err(FetchError::new(FailureClass::Denied, message));

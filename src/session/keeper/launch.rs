@@ -154,7 +154,7 @@ pub async fn launch(
             process,
         }),
         // Dropping our end of the socket lets it leave, if it is there at all.
-        Ok(_) => Err(io::Error::other("the keeper left before it was ready")),
+        Ok(_) => Err(io::Error::other("the keeper exited before it was ready")),
         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
     }
 }

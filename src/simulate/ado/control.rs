@@ -47,7 +47,7 @@ pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Rep
         }
         (verb, path) => match path.strip_prefix("items/").and_then(|id| id.parse().ok()) {
             Some(id) => one_item(&mut shared.board, verb, id, &value),
-            None => wrong("there are faults, requests, items and items/ID"),
+            None => wrong("unknown path; use faults, requests, items or items/ID"),
         },
     }
 }
@@ -60,7 +60,13 @@ fn one_item(board: &mut super::board::Board, verb: &str, id: i64, value: &Value)
     };
     match done {
         Some(rev) => Reply::json(&json!({ "id": id, "rev": rev })),
-        None => Reply { status: 404, ..wrong("no such item, or neither PATCH nor DELETE") },
+        None => Reply {
+            status: 404,
+            ..wrong(
+                "no such item, or the method is neither PATCH nor \
+                                              DELETE",
+            )
+        },
     }
 }
 

@@ -297,7 +297,7 @@ impl FromStr for ActiveFault {
     fn from_str(text: &str) -> Result<Self, String> {
         let (rest, times) = match text.rsplit_once('*') {
             Some((rest, times)) => {
-                (rest, Some(times.parse().map_err(|_| format!("{times:?} is no number"))?))
+                (rest, Some(times.parse().map_err(|_| format!("{times:?} is not a number"))?))
             }
             None => (text, None),
         };
@@ -307,7 +307,7 @@ impl FromStr for ActiveFault {
         };
         let fault = serde_json::from_value(serde_json::Value::from(name)).map_err(|_| {
             let names: Vec<String> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-            format!("{name:?} is no fault; there are {}", names.join(", "))
+            format!("unknown fault {name:?}; known faults: {}", names.join(", "))
         })?;
         Ok(Self { fault, on, times })
     }

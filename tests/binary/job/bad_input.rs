@@ -80,7 +80,7 @@ fn a_broken_config_never_turns_a_command_to_another_state() {
         assert_eq!(ask(&command, &syntax).0, 78, "{command:?}");
         let (code, told) = ask(&command, "");
         assert_eq!(code, 1, "{command:?}: {told}");
-        assert!(told.contains("Nothing has run on the state in"), "{told}");
+        assert!(told.contains("No run has used the state in"), "{told}");
     }
 }
 

@@ -102,13 +102,13 @@ fn after_a_kill_nothing_dead_is_told_as_alive() {
     run.output();
     eventually("the end of every process", || world.session_processes().is_empty());
     let say = |args: &[&str]| super::world::text(&world.heartbeat(args).output().unwrap());
-    let crashed = "crashed, resolved at the next start";
+    let crashed = "crashed, cleaned up at the next start";
     let status = say(&["status"]);
-    assert!(!status.contains("going on") && !status.contains(" s of "), "{status}");
+    assert!(!status.contains("in progress") && !status.contains(" s of "), "{status}");
     assert!(status.contains(crashed), "{status}");
     for list in [say(&["runs"]), say(&["sessions"])] {
         assert!(list.contains(crashed), "{list}");
-        assert!(!list.contains("alive") && !list.contains("going on"), "{list}");
+        assert!(!list.contains("alive") && !list.contains("in progress"), "{list}");
     }
     let output = world.heartbeat(&["status", "--json"]).output().unwrap();
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -119,5 +119,5 @@ fn after_a_kill_nothing_dead_is_told_as_alive() {
     let refused = say(&["retry", &item.to_string()]);
     assert!(refused.contains(crashed) && !refused.contains("is running"), "{refused}");
     let unknown = say(&["retry", "999999"]);
-    assert!(unknown.contains("was never seen") && !unknown.contains("session"), "{unknown}");
+    assert!(unknown.contains("is not a known item") && !unknown.contains("session"), "{unknown}");
 }

@@ -32,7 +32,7 @@ fn ten_ticks_without_overlap_a_broken_config_and_a_clean_stop() {
     let before = finished_runs(&world);
     eventually("runs on the last good configuration", || finished_runs(&world) >= before + 2);
     let status = text(&world.heartbeat(&["status"]).output().unwrap());
-    assert!(status.contains("broken on disk, the last good one is in force"), "{status}");
+    assert!(status.contains("invalid, the last valid one is in use"), "{status}");
     std::fs::write(world.path().join("heartbeat.toml"), "[limits]\nmax_deep_per_run = 1\n")
         .unwrap();
     let good = "SELECT count(*) FROM events WHERE event = 'config_reloaded'";
@@ -141,7 +141,7 @@ fn a_state_that_is_busy_for_a_while_costs_no_service_and_no_run() {
     foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
     eventually("the fault to be told", || {
         assert!(!service.ended(), "{}", read(&log));
-        read(&log).contains("the state cannot be used for now")
+        read(&log).contains("cannot use the state database")
     });
     let told = health(&log);
     assert!(told.starts_with("HTTP/1.0 503") && told.contains("\"code\":\"store\""), "{told}");
@@ -149,7 +149,9 @@ fn a_state_that_is_busy_for_a_while_costs_no_service_and_no_run() {
     let ticks = || world.figure("SELECT count(*) FROM ticks");
     let before = ticks();
     eventually("the next scheduled time", || ticks() > before);
-    eventually("the end of the fault", || read(&log).contains("the state can be used again"));
+    eventually("the end of the fault", || {
+        read(&log).contains("the state database is usable again")
+    });
     eventually("a healthy state", || !health(&log).contains("\"code\":\"store\""));
     assert_eq!(world.live_agents().len(), 1, "the run went on");
     service.signal(Signal::SIGTERM);

@@ -84,7 +84,7 @@ async fn a_state_that_cannot_be_written_starves_the_watchdog() {
     let starved = || async {
         lines(&log)
             .iter()
-            .any(|line| line.to_string().contains("the watchdog is not fed"))
+            .any(|line| line.to_string().contains("watchdog not notified"))
             .then_some(())
     };
     world.until("word of the starved watchdog", starved).await;

@@ -149,7 +149,7 @@ async fn a_state_that_cannot_be_written() {
     let world = well().await;
     // Nobody can make a folder there, not even root.
     let said = world.run(&["doctor", "--json", "--state-dir", "/proc/heartbeat"]).await;
-    assert_fails(&said, "state", "/proc/heartbeat cannot be written", "--state-dir");
+    assert_fails(&said, "state", "cannot write /proc/heartbeat", "--state-dir");
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn the_port_of_a_running_heartbeat_is_no_fault() {
     let diagnosis = said.json();
     let found = check(&diagnosis, "http");
     assert_eq!(found["status"], "ok", "{found:#}");
-    assert!(found["found"].as_str().unwrap().contains("already runs"), "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains("already listens"), "{found:#}");
     super::world::signal(&daemon, nix::sys::signal::Signal::SIGTERM);
     super::world::finish(daemon).await;
 }

@@ -21,7 +21,7 @@ impl Service {
         let daemon = world.start(&args);
         let served = || async {
             let lines = if log.exists() { lines(&log) } else { Vec::new() };
-            let line = lines.iter().find(|line| line["message"] == "the dashboard is served")?;
+            let line = lines.iter().find(|line| line["message"] == "dashboard listening")?;
             line["address"].as_str().map(str::to_owned)
         };
         let address = world.until("dashboard", served).await;

@@ -69,7 +69,14 @@ const TABLE: [Expected; 28] = [
     expect(Fault::Conflict412, Class::Conflict, 1, Breaker::Untouched, 69, "VS403351"),
     expect(Fault::WrongShape, Class::Transient, 1, Breaker::Counts, 69, "without rows"),
     expect(Fault::NotJson, Class::Transient, 1, Breaker::Counts, 69, "not the rows of a query"),
-    expect(Fault::Truncated, Class::Transient, 3, Breaker::Counts, 69, "broke off in the middle"),
+    expect(
+        Fault::Truncated,
+        Class::Transient,
+        3,
+        Breaker::Counts,
+        69,
+        "closed the connection in the middle",
+    ),
     expect(Fault::Reset, Class::Transient, 3, Breaker::Counts, 69, "127.0.0.1"),
 ];
 

@@ -198,11 +198,11 @@ async fn a_glance_tells_revision_and_state_without_the_texts() {
 async fn an_address_that_cannot_work_is_refused_before_anything_is_sent() {
     let mut setup = setup().await;
     for (address, part) in [
-        ("dev.azure.com/contoso", "is no address"),
-        ("ftp://contoso", "is not an http(s) address"),
-        ("https://user:secret@dev.azure.com/contoso", "holds a credential"),
-        ("https://dev.azure.com/contoso?x=1", "holds a query"),
-        ("", "is no address"),
+        ("dev.azure.com/contoso", "is not a valid URL"),
+        ("ftp://contoso", "is not an http(s) URL"),
+        ("https://user:secret@dev.azure.com/contoso", "contains a credential"),
+        ("https://dev.azure.com/contoso?x=1", "contains a query"),
+        ("", "is not a valid URL"),
     ] {
         setup.config.base_url = address.to_owned();
         let memory = Arc::clone(&setup.memory) as Arc<dyn SourceMemory>;

@@ -51,7 +51,7 @@ async fn a_private_authority_is_trusted_when_it_is_named_and_told_about_when_it_
 async fn an_authority_file_that_cannot_be_used_is_refused_by_name() {
     let mut setup = Setup::new(SimulatorOptions { items: 0, ..SimulatorOptions::default() }).await;
     for (name, part) in
-        [("nothing.pem", "cannot be read"), ("../SOURCE.md", "holds no certificate")]
+        [("nothing.pem", "cannot be read"), ("../SOURCE.md", "contains no certificate")]
     {
         setup.config.ca_file = file(name);
         let memory = Arc::clone(&setup.memory) as Arc<dyn heartbeat::fetch::SourceMemory>;

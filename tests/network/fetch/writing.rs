@@ -95,7 +95,7 @@ async fn our_own_credential_is_never_written() {
     let setup = Setup::new(SimulatorOptions::default()).await;
     let write = WriteBack { comment: "<p>found not-a-secret in the log</p>", ..write(1) };
     let error = setup.source().write_back(&write).await.unwrap_err();
-    assert!(error.message.contains("holds the tracker's credential"), "{error}");
+    assert!(error.message.contains("contains the tracker's credential"), "{error}");
     assert!(!error.message.contains("not-a-secret"));
     assert_eq!(setup.simulator.requests(), 0);
 }

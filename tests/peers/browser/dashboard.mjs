@@ -41,7 +41,7 @@ function start(port) {
     child.once("exit", (code) => reject(new Error(`heartbeat left with ${code}: ${said}`)));
     child.stderr.on("data", (chunk) => {
       said += chunk;
-      if (/dashboard  http:|the dashboard is served/.test(said)) resolve(child);
+      if (/dashboard  http:|dashboard listening/.test(said)) resolve(child);
     });
   });
 }

@@ -76,8 +76,8 @@ impl fmt::Display for Problem {
         match self {
             Self::NotTheCli { said } => write!(
                 f,
-                "agent.command does not answer like the Claude Code CLI (it says {said:?}); \
-                 set it to the command that starts the CLI"
+                "agent.command does not behave like the Claude Code CLI (it prints {said:?}); set \
+                 it to the command that starts the CLI"
             ),
             Self::Older { found } => write!(
                 f,
@@ -86,7 +86,7 @@ impl fmt::Display for Problem {
             ),
             Self::MissingFlags { flags } => write!(
                 f,
-                "this version does not know {}; update it to {MEASURED_VERSION} or later",
+                "this version lacks {}; update it to {MEASURED_VERSION} or later",
                 flags.join(", ")
             ),
             Self::NoCredential { variable } => write!(
