@@ -82,6 +82,7 @@
 pub mod model;
 pub mod settings;
 pub mod event;
+pub mod ports;
 pub mod clock;
 pub mod config;
 pub mod schedule;

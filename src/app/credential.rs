@@ -4,9 +4,9 @@ use secrecy::SecretString;
 use tokio::sync::Mutex;
 
 use crate::config::credential::source_credential;
+use crate::fetch::FetchError;
 use crate::fetch::ado::Credential;
-use crate::fetch::{FailureClass, FetchError};
-use crate::model::BoxFuture;
+use crate::model::{BoxFuture, FailureClass};
 use crate::settings::{Config, Environment};
 
 /// The credential that the configuration names.

@@ -1,9 +1,9 @@
 //! Findings as comments in Azure DevOps.
 
 use super::secrets::SettingSecrets;
+use crate::fetch::FetchError;
 use crate::fetch::ado::{AdoSource, WriteBack};
-use crate::fetch::{FailureClass, FetchError};
-use crate::model::{BoxFuture, Format};
+use crate::model::{BoxFuture, FailureClass, Format};
 use crate::run::{Publisher, Publishing, Secrets as _};
 
 /// Writes to the tracker, after a look for secrets.

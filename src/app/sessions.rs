@@ -11,15 +11,16 @@ use tracing::Instrument as _;
 
 use super::Setting;
 use super::error::CommandError;
-use crate::model::{BoxFuture, SessionId, Stage};
+use crate::model::{BoxFuture, SessionEnd, SessionId, Stage};
+use crate::ports::{LedgerError, StateError};
 use crate::private;
 use crate::process::program;
 use crate::run::{Job, Sessions};
 use crate::session::agent::claude::Claude;
 use crate::session::agent::{Agent, Task};
 use crate::session::{
-    LedgerError, SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason, StopSignal,
-    Supervisor, SupervisorSettings, orphans,
+    SessionLimits, SessionSpec, StopHandle, StopReason, StopSignal, Supervisor, SupervisorSettings,
+    orphans,
 };
 use crate::settings::{Config, Environment};
 use crate::store::Journal;
@@ -144,10 +145,7 @@ impl Sessions for SupervisedSessions {
     ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
         Box::pin(async move {
             let spec = self.spec(job).map_err(|error| {
-                LedgerError::Store(format!(
-                    "cannot create the session directory: \
-                                                             {error}"
-                ))
+                StateError::new(format!("cannot create the session directory: {error}"))
             })?;
             let scratch = spec.scratch.clone();
             // Every line of the log that is written meanwhile carries the three ids.

@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::error::CommandError;
 use crate::clock::Clock;
 use crate::model::SessionId;
+use crate::ports::{Ledger, LedgerRow};
 use crate::process;
-use crate::session::{Ledger, LedgerRow, orphans};
+use crate::session::orphans;
 use crate::store::{Journal, Store};
 
 /// What a keeper may take beyond the grace.

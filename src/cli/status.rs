@@ -7,9 +7,8 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::show::{CRASHED, beginning, describe_run};
-use crate::fetch::breaker::{Breaker, State};
-use crate::fetch::{Remembered, SourceMemory};
-use crate::model::RunId;
+use crate::model::{Breaker, BreakerState, RunId, SourceRecord};
+use crate::ports::SourceMemory;
 use crate::report::lines::{amount, clip, short_key, word};
 use crate::report::moment::moment;
 use crate::schedule::day_in;
@@ -52,7 +51,7 @@ pub struct Status {
     /// The day's budget.
     pub budget_per_day: crate::model::Usd,
     /// What is remembered of the source: breaker, not-before.
-    pub source: Option<Remembered>,
+    pub source: Option<SourceRecord>,
     /// The provider refuses work until then, for this reason.
     pub provider_suspended: Option<(Timestamp, String)>,
     /// What is wrong with the agent's configuration, as the last session has shown.
@@ -184,14 +183,14 @@ pub fn render(status: &Status, now: Timestamp) -> String {
 
 fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
     match &breaker.state {
-        State::Closed if breaker.failures == 0 => "closed: the source answers".into(),
-        State::Closed => format!("closed, {} failure(s) in a row", breaker.failures),
-        State::Open { until, class } => format!(
+        BreakerState::Closed if breaker.failures == 0 => "closed: the source answers".into(),
+        BreakerState::Closed => format!("closed, {} failure(s) in a row", breaker.failures),
+        BreakerState::Open { until, class } => format!(
             "OPEN ({}) until {}; `heartbeat retry --source` closes it",
             class.as_str(),
             moment(*until, now)
         ),
-        State::HalfOpen { since, .. } => {
+        BreakerState::HalfOpen { since, .. } => {
             format!("half-open: probing since {}", moment(*since, now))
         }
     }

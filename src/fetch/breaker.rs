@@ -4,9 +4,8 @@
 //! a scheduled run, `--once` and a restart all see the same breaker.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 
-use super::FailureClass;
+use crate::model::{Breaker, BreakerState as State, FailureClass};
 
 /// Counted failures in a row that open it.
 pub const THRESHOLD: u32 = 3;
@@ -19,58 +18,6 @@ pub const LONG_HOLD: SignedDuration = SignedDuration::from_mins(30);
 pub const MAX_HOLD: SignedDuration = SignedDuration::from_hours(2);
 /// A probe that has not reported for this long is taken for lost with its process.
 pub const PROBE_LEASE: SignedDuration = SignedDuration::from_mins(5);
-
-/// The breaker of one source.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Breaker {
-    /// Where it stands.
-    pub state: State,
-    /// Counted failures since the last success.
-    pub failures: u32,
-    /// Times it opened since the last whole success; the hold doubles with each.
-    pub openings: u32,
-}
-
-/// Where a breaker stands.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum State {
-    /// Requests go through.
-    #[default]
-    Closed,
-    /// No request goes through.
-    Open {
-        /// Until then.
-        until: Timestamp,
-        /// The failure that opened it.
-        class: FailureClass,
-    },
-    /// One probe is on its way.
-    HalfOpen {
-        /// When it was let through.
-        since: Timestamp,
-    },
-}
-
-impl State {
-    /// The stable code used in events.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open { .. } => "open",
-            Self::HalfOpen { .. } => "half_open",
-        }
-    }
-
-    /// Until when it lets nothing through, if it is open.
-    pub const fn until(&self) -> Option<Timestamp> {
-        match self {
-            Self::Open { until, .. } => Some(*until),
-            _ => None,
-        }
-    }
-}
 
 /// What the breaker answers to someone who wants to ask the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,11 +56,6 @@ pub enum Effect {
 }
 
 impl FailureClass {
-    /// Can only a person help, by another credential or another configuration?
-    pub const fn needs_a_person(self) -> bool {
-        matches!(self, Self::Auth | Self::Denied | Self::Config | Self::BadQuery)
-    }
-
     /// What it does to the breaker.
     pub const fn breaker_effect(self) -> Effect {
         match self {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::breaker::{Admission, Breaker, Signal};
+use super::breaker::{Admission, Signal};
 use super::{FailureClass, FetchError, FetchRequest, Notebook, Page, Pages, Source};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::BoxFuture;
+use crate::model::{BoxFuture, Breaker, BreakerState};
 
 /// Wraps a [`Source`]: asks the breaker and the server's "not before" first, and records how
 /// reading went. Every change of the breaker is an event.
@@ -107,7 +107,7 @@ impl Guard {
             });
         }
         let opened_by = match remembered.breaker.state {
-            super::breaker::State::Open { class, .. } => Some(class),
+            BreakerState::Open { class, .. } => Some(class),
             _ => None,
         };
         let changed = opened_by.is_some_and(FailureClass::needs_a_person)

@@ -10,12 +10,12 @@ pub mod memory;
 pub mod retry;
 
 pub use guarded::Guarded;
-pub use memory::{InMemory, Notebook, Remembered, SourceMemory, memory_failed};
+pub use memory::{InMemory, Notebook};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
-use crate::model::{BoxFuture, ItemId, WorkItem};
+use crate::model::{BoxFuture, FailureClass, ItemId, WorkItem};
+use crate::ports::StateError;
 
 /// What a run asks of its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,69 +99,6 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// Why a source could not be read; decides retries, the breaker and the exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureClass {
-    /// The credential is missing, expired or refused.
-    Auth,
-    /// Known, but not permitted.
-    Denied,
-    /// Address, project or collection is wrong.
-    Config,
-    /// One item is gone.
-    Gone,
-    /// More rows than the tracker returns.
-    TooMany,
-    /// The query ran out of its time.
-    TooSlow,
-    /// The API version is not spoken there.
-    Version,
-    /// The query or a field is wrong.
-    BadQuery,
-    /// The item changed under us.
-    Conflict,
-    /// Asked to slow down.
-    Throttled,
-    /// Down for longer.
-    Down,
-    /// Worth another try.
-    Transient,
-    /// Not asked: the breaker is open or the tracker said "not before".
-    BreakerOpen,
-}
-
-impl FailureClass {
-    /// The stable code used in events and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auth => "auth",
-            Self::Denied => "denied",
-            Self::Config => "config",
-            Self::Gone => "gone",
-            Self::TooMany => "too_many",
-            Self::TooSlow => "too_slow",
-            Self::Version => "version",
-            Self::BadQuery => "bad_query",
-            Self::Conflict => "conflict",
-            Self::Throttled => "throttled",
-            Self::Down => "down",
-            Self::Transient => "transient",
-            Self::BreakerOpen => "breaker_open",
-        }
-    }
-
-    /// The exit code of a run that ends with it, after sysexits: 77 credential, 78 configuration,
-    /// 69 source unavailable.
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::Auth | Self::Denied => 77,
-            Self::Config | Self::BadQuery | Self::Version => 78,
-            _ => 69,
-        }
-    }
-}
-
 /// A failed read, told so that a person knows what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -178,5 +115,14 @@ impl FetchError {
     /// A failure without a stated time to come back.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), not_before: None }
+    }
+}
+
+/// The state, not the source, is in trouble.
+impl From<StateError> for FetchError {
+    fn from(error: StateError) -> Self {
+        let message =
+            format!("the stored state of the source could not be read or written: {error}");
+        Self::new(FailureClass::Transient, message)
     }
 }

@@ -9,6 +9,8 @@ mod item;
 mod money;
 mod outcome;
 mod process;
+mod session;
+mod source;
 mod verdict;
 mod wait;
 
@@ -21,5 +23,7 @@ pub use item::{
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use process::ProcessIdentity;
+pub use session::SessionEnd;
+pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};
 pub use verdict::{Complexity, Verdict};
 pub use wait::LONGEST_WAIT;

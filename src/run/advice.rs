@@ -5,9 +5,8 @@
 
 use super::{Job, Run, RunError};
 use crate::event::Reason;
-use crate::model::{FailureKind, Outcome, Stage};
+use crate::model::{FailureKind, Outcome, SessionEnd, Stage};
 use crate::report::lines::word;
-use crate::session::SessionEnd;
 use crate::settings::{AgentAuth, Config};
 
 impl Run {

@@ -14,10 +14,11 @@ use crate::analyze::{self, Request};
 use crate::dedupe::{RetryPolicy, next_attempt};
 use crate::event::Reason;
 use crate::model::{
-    FailureKind, Finding, ItemId, ItemKey, Outcome, RetryClass, SessionId, Stage, Verdict,
+    FailureKind, Finding, ItemId, ItemKey, Outcome, RetryClass, SessionEnd, SessionId, Stage,
+    Verdict,
 };
 use crate::prompt::{Fence, Rendered};
-use crate::session::{SessionEnd, StopHandle};
+use crate::session::StopHandle;
 use crate::store::DeepResult;
 
 impl Run {

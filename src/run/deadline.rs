@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Run;
-use crate::fetch::{FailureClass, FetchError};
-use crate::model::Stage;
+use crate::fetch::FetchError;
+use crate::model::{FailureClass, Stage};
 use crate::report::lines::seconds;
 use crate::schedule::Schedule;
 use crate::session::stop::StopState;

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use crate::event::Reason;
 use crate::fetch::{FetchError, Source};
-use crate::model::{BoxFuture, CleanItem, ItemId, ItemKey, RunId, SessionId, Stage, Verdict};
+use crate::model::{
+    BoxFuture, CleanItem, ItemId, ItemKey, RunId, SessionEnd, SessionId, Stage, Verdict,
+};
+use crate::ports::LedgerError;
 use crate::prompt::Rendered;
-use crate::session::{LedgerError, SessionEnd, StopSignal};
+use crate::session::StopSignal;
 use crate::settings::HeldSecrets;
 
 /// Everything a run touches.

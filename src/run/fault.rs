@@ -5,8 +5,7 @@ use std::sync::PoisonError;
 
 use super::{Job, Run, RunError};
 use crate::event::Reason;
-use crate::model::{ItemKey, Outcome};
-use crate::session::SessionEnd;
+use crate::model::{ItemKey, Outcome, SessionEnd};
 
 impl Run {
     /// Remembers a fault for the end of the run. The first to find one is the one to tell.

@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use super::advice::provider_reason;
 use super::{Job, Run, RunError};
 use crate::event::{Event, Reason};
-use crate::model::{ItemKey, Outcome, SessionId, Usd};
+use crate::model::{ItemKey, Outcome, SessionEnd, SessionId, Usd};
+use crate::ports::LedgerError;
 use crate::schedule::day_in;
-use crate::session::{LedgerError, SessionEnd, StopHandle, StopReason};
+use crate::session::{StopHandle, StopReason};
 use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is asked again.
@@ -85,8 +86,8 @@ impl Run {
                     }
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
-                Err(LedgerError::Store(message)) => {
-                    return Err(StoreError::Ledger(message).into());
+                Err(error @ LedgerError::Store(_)) => {
+                    return Err(StoreError::Ledger(error).into());
                 }
             }
         }

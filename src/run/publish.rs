@@ -5,8 +5,8 @@
 
 use super::{Publishing, Run, RunError, Work};
 use crate::event::Event;
-use crate::fetch::{FailureClass, FetchError};
-use crate::model::{Finding, ItemId, ItemKey};
+use crate::fetch::FetchError;
+use crate::model::{FailureClass, Finding, ItemId, ItemKey};
 
 impl Run {
     /// Writes the finding to its item. An item that moved on meanwhile is looked at again, once: if

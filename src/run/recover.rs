@@ -2,8 +2,7 @@
 //! used.
 
 use super::{Run, RunError};
-use crate::model::{ItemKey, Stage};
-use crate::session::{LedgerError, SessionEnd};
+use crate::model::{ItemKey, SessionEnd, Stage};
 use crate::store::{DeepResult, StoreError, TriageResult, UnappliedSession};
 use crate::triage;
 
@@ -11,10 +10,7 @@ impl Run {
     /// Ends orphaned sessions, gives back claims that never became sessions, and applies results
     /// that were stored but not yet used.
     pub(super) async fn recover(&self) -> Result<(), RunError> {
-        self.edges.sessions.resolve_orphans().await.map_err(|error| match error {
-            LedgerError::Store(message) => StoreError::Ledger(message),
-            full @ LedgerError::Full { .. } => StoreError::Ledger(full.to_string()),
-        })?;
+        self.edges.sessions.resolve_orphans().await.map_err(StoreError::Ledger)?;
         self.journal.claims().give_back_unstarted().await?;
         for session in self.journal.store().results().unapplied().await? {
             match session.stage {

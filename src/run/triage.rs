@@ -8,9 +8,9 @@ use super::gate::Started;
 use super::{Job, Run, RunError, Work};
 use crate::dedupe::in_order;
 use crate::event::{Event, Reason};
-use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
+use crate::model::{ItemId, ItemKey, RetryClass, SessionEnd, SessionId, Stage, Verdict};
 use crate::prompt::Fence;
-use crate::session::{SessionEnd, StopHandle};
+use crate::session::StopHandle;
 use crate::store::TriageResult;
 use crate::triage::{self, Asking, Batch, Destination};
 

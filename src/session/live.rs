@@ -15,9 +15,10 @@ use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
 use super::supervisor::{SupervisorSettings, cancelled};
 use super::timers::Timers;
-use super::{Ledger, SessionSpec, children, orphans};
+use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
 use crate::model::{FailureKind, Usage};
+use crate::ports::Ledger;
 use crate::process;
 use jiff::Timestamp;
 

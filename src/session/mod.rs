@@ -1,7 +1,7 @@
 //! The supervisor: one agent session from its row to its certificate of emptiness.
 //!
 //! [`SessionSpec`] says what to run and within which bounds, [`agent::Agent`] knows the agent's
-//! command line and stream, [`Ledger`] is where rows are made durable, [`SessionEnd`] is all that
+//! command line and stream, [`Ledger`](crate::ports::Ledger) is where rows are made durable, [`SessionEnd`](crate::model::SessionEnd) is all that
 //! is left in the end.
 //!
 //! [`Supervisor::run`] starts a [`keeper`] (this binary again, small and single-threaded), commits
@@ -30,6 +30,6 @@ mod timers;
 pub mod tree;
 
 pub use children::become_outer_reaper;
-pub use spec::{Ledger, LedgerError, LedgerRow, SessionEnd, SessionLimits, SessionSpec};
+pub use spec::{SessionLimits, SessionSpec};
 pub use stop::{StopHandle, StopReason, StopSignal};
 pub use supervisor::{Supervisor, SupervisorSettings};

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::keeper::launch::{open_keeper, owner_is_alive};
-use super::{Ledger, LedgerError, LedgerRow, SessionEnd, children, keeper, mark, supervisor};
+use super::{children, keeper, mark, supervisor};
 use crate::event::{Event, Sink};
-use crate::model::{Outcome, SessionId};
+use crate::model::{Outcome, SessionEnd, SessionId};
+use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process::{self, Pidfd};
 
 /// Scans in a row that must find nothing.

@@ -15,10 +15,11 @@ use super::keeper::protocol::Order;
 use super::live::{Finished, Live};
 use super::machine::{Cause, End};
 use super::stop::StopSignal;
-use super::{Ledger, LedgerError, LedgerRow, SessionEnd, SessionSpec, environment, mark};
+use super::{SessionSpec, environment, mark};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Outcome, SessionId};
+use crate::model::{FailureKind, Outcome, SessionEnd, SessionId};
+use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::settings::Containment;
 
 /// What holds for every session.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::event::{Event, Sink};
-use crate::model::{BoxFuture, SessionId};
-use crate::session::{Ledger, LedgerError, LedgerRow, SessionEnd};
+use crate::model::{BoxFuture, SessionEnd, SessionId};
+use crate::ports::{Ledger, LedgerError, LedgerRow, StateError};
 
 /// The ledger.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ impl FolderLedger {
     }
 }
 
-fn failed(error: impl ToString) -> LedgerError {
-    LedgerError::Store(error.to_string())
+fn failed(error: io::Error) -> LedgerError {
+    StateError::new(error).into()
 }
 
 impl Ledger for FolderLedger {

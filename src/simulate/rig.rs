@@ -14,10 +14,9 @@ use super::hostile::oracle::Oracle;
 use super::hostile::words::HostileAgent;
 use super::ledger::{FolderLedger, Remembered};
 use crate::clock::Clock;
-use crate::model::{RunId, SessionId, Stage};
-use crate::session::{
-    LedgerError, SessionEnd, SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings,
-};
+use crate::model::{RunId, SessionEnd, SessionId, Stage};
+use crate::ports::{LedgerError, StateError};
+use crate::session::{SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings};
 use crate::settings::Containment;
 
 /// A supervisor with a folder of its own.
@@ -118,7 +117,7 @@ impl Rig {
         spec: SessionSpec,
         stop: &StopHandle,
     ) -> Result<Observed, LedgerError> {
-        let failed = |error: io::Error| LedgerError::Store(error.to_string());
+        let failed = |error: io::Error| LedgerError::from(StateError::new(error));
         let mut oracle = self.oracle(spec.session).map_err(failed)?;
         let end = self.supervisor.run(spec, &HostileAgent, stop.signal()).await?;
         // Reading the open files of a dying process may lag by a moment; the pipe itself does not.

@@ -7,9 +7,8 @@ use rusqlite::{Row, Transaction, params};
 use super::rows::{Ms, from_word, to_json};
 use super::subjects::Reader;
 use super::{Journal, Sql, StoreError, budget};
-use crate::model::ProcessIdentity;
-use crate::model::{BoxFuture, Outcome, SessionId, Usage};
-use crate::session::{Ledger, LedgerError, LedgerRow, SessionEnd};
+use crate::model::{BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionId, Usage};
+use crate::ports::{Ledger, LedgerError, LedgerRow, StateError};
 
 impl Ledger for Journal {
     fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>> {
@@ -87,9 +86,8 @@ impl Ledger for Journal {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "used as a function in map_err")]
 fn ledger_error(error: StoreError) -> LedgerError {
-    LedgerError::Store(error.to_string())
+    StateError::new(error).into()
 }
 
 fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {

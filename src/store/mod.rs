@@ -42,6 +42,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::ports::LedgerError;
 use crate::private;
 
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
@@ -169,7 +170,7 @@ pub enum StoreError {
     },
     /// The session ledger, told by whoever used it.
     #[error("{0}")]
-    Ledger(String),
+    Ledger(#[source] LedgerError),
     /// Anything else SQLite says.
     #[error("the state in {path} failed: {source}")]
     Sqlite {

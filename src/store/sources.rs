@@ -7,8 +7,8 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use super::rows::{Ms, to_json};
 use super::subjects::{Reader, Sources};
 use super::{Journal, Sql, StoreError};
-use crate::fetch::{FetchError, Remembered, SourceMemory, memory_failed};
-use crate::model::BoxFuture;
+use crate::model::{BoxFuture, SourceRecord};
+use crate::ports::{SourceMemory, StateError};
 
 /// How far the first run on a state came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,12 +101,12 @@ impl Sources<'_, Journal> {
 }
 
 impl SourceMemory for Journal {
-    fn load<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Remembered, FetchError>> {
+    fn load<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<SourceRecord, StateError>> {
         Box::pin(async move {
-            let stored = self.sources().memory(name.to_owned()).await.map_err(memory_failed)?;
+            let stored = self.sources().memory(name.to_owned()).await.map_err(StateError::new)?;
             stored.map_or_else(
-                || Ok(Remembered::default()),
-                |text| serde_json::from_str(&text).map_err(memory_failed),
+                || Ok(SourceRecord::default()),
+                |text| serde_json::from_str(&text).map_err(StateError::new),
             )
         })
     }
@@ -114,11 +114,11 @@ impl SourceMemory for Journal {
     fn save<'a>(
         &'a self,
         name: &'a str,
-        value: &'a Remembered,
-    ) -> BoxFuture<'a, Result<(), FetchError>> {
+        value: &'a SourceRecord,
+    ) -> BoxFuture<'a, Result<(), StateError>> {
         Box::pin(async move {
             let (name, text) =
-                (name.to_owned(), serde_json::to_string(value).map_err(memory_failed)?);
+                (name.to_owned(), serde_json::to_string(value).map_err(StateError::new)?);
             self.commit(move |transaction, _| {
                 transaction
                     .execute(
@@ -129,7 +129,7 @@ impl SourceMemory for Journal {
                     .map(drop)
             })
             .await
-            .map_err(memory_failed)
+            .map_err(StateError::new)
         })
     }
 }

@@ -8,12 +8,11 @@ use uuid::Uuid;
 use super::*;
 use crate::clock::Clock;
 use crate::event::{Decision, Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
-use crate::model::ProcessIdentity;
 use crate::model::{
-    Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, Risk, RunId, SessionId,
-    Stage, Usage, Usd, Verdict,
+    Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, ProcessIdentity, Risk,
+    RunId, SessionEnd, SessionId, Stage, Usage, Usd, Verdict,
 };
-use crate::session::{Ledger, LedgerError, LedgerRow, SessionEnd};
+use crate::ports::{Ledger, LedgerError, LedgerRow};
 
 struct State {
     folder: tempfile::TempDir,

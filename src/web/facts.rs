@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::fetch::Remembered;
-use crate::model::Usd;
+use crate::model::{SourceRecord, Usd};
 use crate::process::machine::Machine;
 use crate::process::program;
 use crate::schedule::{Schedule, day_in};
@@ -33,7 +32,7 @@ pub struct Facts {
     /// One-minute load average divided by the number of processors.
     pub load_per_core: f64,
     /// What is remembered of the source: breaker, not-before.
-    pub source: Remembered,
+    pub source: SourceRecord,
     /// The newest runs, newest first; the first may be going on.
     pub runs: Vec<RunRow>,
     /// Who holds the run lock.
@@ -102,7 +101,7 @@ impl Facts {
             limits: Allowed::by(config),
             active: Vec::new(),
             load_per_core: 0.0,
-            source: Remembered::default(),
+            source: SourceRecord::default(),
             runs: Vec::new(),
             holder: None,
             config_fault: None,

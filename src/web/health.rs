@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use crate::event::RunOutcome;
-use crate::fetch::breaker::State;
+use crate::model::BreakerState;
 use crate::report::lines::word;
 use crate::store::HolderHealth;
 
@@ -135,17 +135,14 @@ fn load(facts: &Facts) -> Option<Doubt> {
 
 fn breaker(facts: &Facts) -> Option<Doubt> {
     let message = match &facts.source.breaker.state {
-        State::Closed => return None,
-        State::Open { until, class } => {
-            format!(
-                "the source failed ({}); its circuit breaker is open until {until}",
-                word(class)
-            )
+        BreakerState::Closed => return None,
+        BreakerState::Open { until, class } => {
+            let class = class.as_str();
+            format!("the source failed ({class}); its circuit breaker is open until {until}")
         }
-        State::HalfOpen { since } => format!(
-            "the source failed; a probe has been running since \
-                                              {since}"
-        ),
+        BreakerState::HalfOpen { since } => {
+            format!("the source failed; a probe has been running since {since}")
+        }
     };
     Some(degraded("breaker_open", message))
 }

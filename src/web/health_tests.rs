@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::event::Trigger;
-use crate::fetch::FailureClass;
-use crate::model::ProcessIdentity;
-use crate::model::{RunId, SessionId, Stage, Usd};
+use crate::model::{FailureClass, ProcessIdentity, RunId, SessionId, Stage, Usd};
 use crate::settings::Config;
 use crate::store::{ActiveSession, Holder, RunRow, Spending};
 
@@ -85,10 +83,10 @@ fn every_reason_degrades_or_fails_as_documented() {
         ("busy", Degraded, "load", |f| f.load_per_core = 0.81),
         ("swamped", Unhealthy, "load", |f| f.load_per_core = 3.3),
         ("breaker open", Degraded, "breaker_open", |f| {
-            f.source.breaker.state = State::Open { until: f.now, class: FailureClass::Auth };
+            f.source.breaker.state = BreakerState::Open { until: f.now, class: FailureClass::Auth };
         }),
         ("breaker half open", Degraded, "breaker_open", |f| {
-            f.source.breaker.state = State::HalfOpen { since: f.now };
+            f.source.breaker.state = BreakerState::HalfOpen { since: f.now };
         }),
         ("config", Degraded, "config_fault", |f| f.config_fault = Some("line 3".into())),
         ("store", Unhealthy, "store", |f| f.store_fault = Some("read-only".into())),

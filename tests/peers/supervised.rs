@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{FailureKind, Outcome, RunId, SessionId, Stage};
+use heartbeat::model::{FailureKind, Outcome, RunId, SessionEnd, SessionId, Stage};
 use heartbeat::prompt::Prompts;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{Agent, Task};
-use heartbeat::session::{SessionEnd, SessionLimits, SessionSpec, StopHandle, StopReason};
+use heartbeat::session::{SessionLimits, SessionSpec, StopHandle, StopReason};
 use heartbeat::settings::{AgentAuth, Config, Containment};
 use heartbeat::simulate::rig::{self, Rig};
 use serde_json::{Value, json};

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use heartbeat::event::Reason;
+use heartbeat::ports::LedgerError;
 use heartbeat::process;
 use heartbeat::session::admission::{self, Limits};
-use heartbeat::session::{LedgerError, StopHandle, become_outer_reaper, orphans};
+use heartbeat::session::{StopHandle, become_outer_reaper, orphans};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use heartbeat::event::Event;
 use heartbeat::model::{FailureKind, Outcome};
-use heartbeat::session::{LedgerError, SessionSpec, StopHandle, StopReason};
+use heartbeat::ports::LedgerError;
+use heartbeat::session::{SessionSpec, StopHandle, StopReason};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::rig::{Observed, Rig};

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use heartbeat::model::ProcessIdentity;
-use heartbeat::model::{RunId, SessionId, Stage};
+use heartbeat::model::{ProcessIdentity, RunId, SessionId, Stage};
+use heartbeat::ports::LedgerRow;
 use heartbeat::process;
-use heartbeat::session::{LedgerRow, orphans};
+use heartbeat::session::orphans;
 use heartbeat::simulate::ledger::{FolderLedger, Remembered};
 use jiff::Timestamp;
 use uuid::Uuid;

@@ -9,9 +9,9 @@ use super::{Check, Patient};
 use crate::app::ConfiguredCredential;
 use crate::config::credential::source_credential;
 use crate::fetch::ado::AdoSource;
-use crate::fetch::breaker::State;
 use crate::fetch::retry::RetryPolicy;
-use crate::fetch::{FailureClass, FetchError, InMemory, Remembered};
+use crate::fetch::{FetchError, InMemory};
+use crate::model::{BreakerState, FailureClass, SourceRecord};
 use crate::store::Store;
 
 /// The longest wait for an answer here.
@@ -111,7 +111,7 @@ async fn breaker(patient: &Patient) -> Check {
     };
     let now = patient.clock.now();
     let until = match remembered.breaker.state {
-        State::Open { until, .. } if until > now => Some(until),
+        BreakerState::Open { until, .. } if until > now => Some(until),
         _ => remembered.not_before.filter(|until| *until > now),
     };
     match until {
@@ -124,7 +124,7 @@ async fn breaker(patient: &Patient) -> Check {
     }
 }
 
-async fn remembered(patient: &Patient) -> Option<Remembered> {
+async fn remembered(patient: &Patient) -> Option<SourceRecord> {
     let store = Store::open_for_reading(patient.state.as_ref().ok()?).ok()??;
     let text = store.sources().memory(patient.config.source.name.clone()).await.ok()??;
     serde_json::from_str(&text).ok()

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Check, Patient};
+use crate::ports::Ledger;
 use crate::process;
-use crate::session::Ledger;
 use crate::store::{HolderHealth, Journal, RunLock, Store, refuse_foreign};
 
 const MOVE: &str = "choose a folder that this user can write, with --state-dir or [state] dir";

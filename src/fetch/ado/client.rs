@@ -5,7 +5,8 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url};
 
-use crate::fetch::{FailureClass, FetchError};
+use crate::fetch::FetchError;
+use crate::model::FailureClass;
 use crate::settings::Source;
 
 const USER_AGENT: &str = concat!("heartbeat/", env!("CARGO_PKG_VERSION"));

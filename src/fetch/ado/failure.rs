@@ -8,8 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::fetch::memory::RateLimit;
-use crate::fetch::{FailureClass, FetchError};
+use crate::fetch::FetchError;
+use crate::model::{FailureClass, RateLimit};
 
 /// `Retry-After` is never taken for more than this.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);

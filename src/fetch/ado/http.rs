@@ -21,9 +21,10 @@ use super::failure::{
 use super::version::version_for;
 use super::{client, wire};
 use crate::clock::Clock;
-use crate::fetch::memory::{Notebook, RateLimit};
+use crate::fetch::FetchError;
+use crate::fetch::memory::Notebook;
 use crate::fetch::retry::RetryPolicy;
-use crate::fetch::{FailureClass, FetchError};
+use crate::model::{FailureClass, RateLimit};
 use crate::settings::{Source, SourceAuth};
 
 /// A run waits this long for the tracker's "not before"; beyond it, the run ends.
@@ -290,7 +291,7 @@ impl Transport {
         }
         let now = self.now();
         let (delay, limit) = (facts.retry_after, facts.rate_limit.clone());
-        let change = move |remembered: &mut crate::fetch::Remembered| {
+        let change = move |remembered: &mut crate::model::SourceRecord| {
             if let Some(delay) = delay {
                 let until = now.checked_add(delay).ok();
                 remembered.not_before = remembered.not_before.max(until);

@@ -73,10 +73,10 @@ use self::http::{Call, Repeat, Transport};
 use super::retry::RetryPolicy;
 use super::{
     Current, FailureClass, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait,
-    SourceMemory,
 };
 use crate::clock::Clock;
 use crate::model::{BoxFuture, ItemId};
+use crate::ports::SourceMemory;
 use crate::settings::{self, SourceAuth, SourceMode};
 
 /// One project of one organisation or collection.

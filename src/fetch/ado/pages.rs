@@ -14,8 +14,8 @@ use super::failure::Failure;
 use super::read::{Fetched, LARGEST_BATCH};
 use super::reporting::StreamReader;
 use super::wiql::{MOST_ROWS, Window};
-use crate::fetch::{FailureClass, FetchError, FetchRequest, Page, Pages};
-use crate::model::{BoxFuture, ItemId};
+use crate::fetch::{FetchError, FetchRequest, Page, Pages};
+use crate::model::{BoxFuture, FailureClass, ItemId};
 use crate::settings::SourceMode;
 
 /// Where a run may go on, beside the cursor.

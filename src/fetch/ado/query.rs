@@ -9,7 +9,7 @@ use super::http::Answer;
 use super::wiql::{LONGEST_QUERY, Window, query};
 use super::wire::{QueryResult, SavedQuery};
 use super::{Call, Inner, Repeat};
-use crate::fetch::FailureClass;
+use crate::model::FailureClass;
 
 /// Rows of a query.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,8 +12,7 @@ use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
 use super::http::Answer;
 use super::write_back::Glance;
 use super::{Call, Inner, wire};
-use crate::fetch::FailureClass;
-use crate::model::{ItemId, WorkItem};
+use crate::model::{FailureClass, ItemId, WorkItem};
 use crate::settings;
 
 /// The tracker takes no more ids in one request.

@@ -13,8 +13,8 @@ use super::fields::FieldValue;
 use super::pages::Place;
 use super::read::LARGEST_BATCH;
 use super::{Call, Inner, Repeat, wire};
-use crate::fetch::{FailureClass, FetchRequest, Page};
-use crate::model::ItemId;
+use crate::fetch::{FetchRequest, Page};
+use crate::model::{FailureClass, ItemId};
 
 /// Reads by the revision stream.
 pub(super) struct StreamReader {

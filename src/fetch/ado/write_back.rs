@@ -7,9 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::failure::Failure;
 use super::{AdoSource, Call, Inner, wire};
-use crate::fetch::breaker::State;
-use crate::fetch::{FailureClass, FetchError};
-use crate::model::{Format, ItemId};
+use crate::fetch::FetchError;
+use crate::model::{BreakerState, FailureClass, Format, ItemId};
 
 /// How many of the newest comments are searched for our mark.
 const COMMENTS_SEARCHED: u32 = 20;
@@ -108,7 +107,7 @@ impl AdoSource {
     async fn may_write(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
         let remembered = self.0.notebook.read().await?;
         let now = self.0.transport.now();
-        if let State::Open { until, .. } = remembered.breaker.state
+        if let BreakerState::Open { until, .. } = remembered.breaker.state
             && until > now
         {
             let message = format!("the circuit breaker is open until {until}; nothing was written");

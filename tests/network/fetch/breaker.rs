@@ -2,8 +2,8 @@
 
 use heartbeat::clock::Clock;
 use heartbeat::event::Event;
-use heartbeat::fetch::breaker::State;
-use heartbeat::fetch::{FailureClass as Class, Guarded, Source};
+use heartbeat::fetch::{Guarded, Source};
+use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::simulate::ado::{Fault, SimulatorOptions};
 
 use super::setup::{Setup, everything, ids, read_all};
@@ -144,7 +144,7 @@ async fn a_run_that_has_enough_counts_as_a_success_and_one_that_breaks_off_as_a_
         setup.simulator.set_faults([]);
     }
     let breaker = setup.source().notebook().read().await.unwrap().breaker;
-    assert_eq!((breaker.failures, breaker.state), (2, State::Closed));
+    assert_eq!((breaker.failures, breaker.state), (2, BreakerState::Closed));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use heartbeat::fetch::breaker::State;
-use heartbeat::fetch::{FailureClass as Class, Source};
+use heartbeat::fetch::Source;
+use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::simulate::ado::{ActiveFault, Fault, SimulatorOptions};
 
 use super::setup::{Setup, everything, ids, read_all};
@@ -102,7 +102,7 @@ async fn every_fault_has_its_class_action_breaker_effect_exit_code_and_message()
         assert!(requests.abs_diff(expected.requests) <= tolerance, "{name}: {requests} requests");
         let breaker = setup.source().notebook().read().await.unwrap().breaker;
         let effect = match (&breaker.state, breaker.failures) {
-            (State::Open { .. }, _) => Breaker::Opens,
+            (BreakerState::Open { .. }, _) => Breaker::Opens,
             (_, 1) => Breaker::Counts,
             _ => Breaker::Untouched,
         };

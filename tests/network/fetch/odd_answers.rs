@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use heartbeat::fetch::{FailureClass as Class, FetchError, Page};
+use heartbeat::fetch::{FetchError, Page};
+use heartbeat::model::FailureClass as Class;
 use heartbeat::simulate::ado::SimulatorOptions;
 
 use super::canned::{Answer, Canned, gzip, json, with_headers};

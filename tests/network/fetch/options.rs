@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use heartbeat::fetch::FetchError;
 use heartbeat::fetch::ado::{AdoSource, Credential};
-use heartbeat::fetch::{FailureClass as Class, FetchError, SourceMemory};
-use heartbeat::model::{BoxFuture, Format, ItemId};
+use heartbeat::model::{BoxFuture, FailureClass as Class, Format, ItemId};
+use heartbeat::ports::SourceMemory;
 use heartbeat::settings::SourceAuth;
 use heartbeat::simulate::ado::{FIRST_ID, Fault, SimulatorOptions};
 use secrecy::SecretString;

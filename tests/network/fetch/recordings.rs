@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use heartbeat::fetch::{FailureClass as Class, FetchError, Page};
-use heartbeat::model::{Format, WorkItem};
+use heartbeat::fetch::{FetchError, Page};
+use heartbeat::model::{FailureClass as Class, Format, WorkItem};
 use heartbeat::simulate::ado::SimulatorOptions;
 use serde_json::{Value, json};
 

@@ -7,7 +7,8 @@ use heartbeat::clock::Clock;
 use heartbeat::event::{Event, Sink};
 use heartbeat::fetch::ado::{AdoSource, FixedCredential};
 use heartbeat::fetch::retry::RetryPolicy;
-use heartbeat::fetch::{FetchError, FetchRequest, Guarded, InMemory, Page, Source, SourceMemory};
+use heartbeat::fetch::{FetchError, FetchRequest, Guarded, InMemory, Page, Source};
+use heartbeat::ports::SourceMemory;
 use heartbeat::settings;
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
 

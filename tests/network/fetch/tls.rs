@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use heartbeat::fetch::FailureClass as Class;
+use heartbeat::model::FailureClass as Class;
 use heartbeat::simulate::ado::SimulatorOptions;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -54,7 +54,7 @@ async fn an_authority_file_that_cannot_be_used_is_refused_by_name() {
         [("nothing.pem", "cannot be read"), ("../SOURCE.md", "contains no certificate")]
     {
         setup.config.ca_file = file(name);
-        let memory = Arc::clone(&setup.memory) as Arc<dyn heartbeat::fetch::SourceMemory>;
+        let memory = Arc::clone(&setup.memory) as Arc<dyn heartbeat::ports::SourceMemory>;
         let credential = super::setup::credential();
         let clock = setup.clock.clone();
         let result =

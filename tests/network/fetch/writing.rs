@@ -1,8 +1,7 @@
 //! Leaving a finding on its item.
 
-use heartbeat::fetch::FailureClass as Class;
 use heartbeat::fetch::ado::WriteBack;
-use heartbeat::model::{Format, ItemId};
+use heartbeat::model::{FailureClass as Class, Format, ItemId};
 use heartbeat::simulate::ado::{ActiveFault, FIRST_ID, Fault, SimulatorOptions};
 use serde_json::json;
 
@@ -106,14 +105,14 @@ async fn writing_gives_way_when_limits_are_low_or_the_breaker_is_open() {
     let now = setup.clock.now();
     let later = now + jiff::SignedDuration::from_mins(3);
     let notebook = setup.source().notebook();
-    let low = |remembered: &mut heartbeat::fetch::Remembered| {
+    let low = |remembered: &mut heartbeat::model::SourceRecord| {
         let limit = remembered.rate_limit.get_or_insert_default();
         (limit.limit, limit.remaining, limit.reset) = (Some(200), Some(19), Some(later));
     };
     notebook.update(low).await.unwrap();
     let error = setup.source().write_back(&write(1)).await.unwrap_err();
     assert_eq!((error.class, error.not_before), (Class::Throttled, Some(later)));
-    let open = |remembered: &mut heartbeat::fetch::Remembered| {
+    let open = |remembered: &mut heartbeat::model::SourceRecord| {
         let signal = heartbeat::fetch::breaker::Signal::Failed(Class::Auth);
         remembered.breaker.record(signal, now);
     };

@@ -1,13 +1,13 @@
 //! Scripted sessions with real rows: they play what they are told to and end in every way.
 
 use heartbeat::event::{Event, Sink};
-use heartbeat::model::ProcessIdentity;
 use heartbeat::model::{
-    BoxFuture, Confidence, Effort, FailureKind, Finding, ItemId, ItemKey, Outcome, Risk, Stage,
-    Usage, Usd, Verdict,
+    BoxFuture, Confidence, Effort, FailureKind, Finding, ItemId, ItemKey, Outcome, ProcessIdentity,
+    Risk, SessionEnd, Stage, Usage, Usd, Verdict,
 };
+use heartbeat::ports::{Ledger, LedgerError, LedgerRow};
 use heartbeat::run::{Job, Sessions};
-use heartbeat::session::{Ledger, LedgerError, LedgerRow, SessionEnd, StopSignal};
+use heartbeat::session::StopSignal;
 use heartbeat::store::Journal;
 use jiff::SignedDuration;
 use serde_json::json;

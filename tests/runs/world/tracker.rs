@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use heartbeat::fetch::{Current, FailureClass, FetchError, FetchRequest, Page, Pages, Source};
-use heartbeat::model::{BoxFuture, Format, ItemId, ItemKey, Links, TextField, WorkItem};
+use heartbeat::fetch::{Current, FetchError, FetchRequest, Page, Pages, Source};
+use heartbeat::model::{
+    BoxFuture, FailureClass, Format, ItemId, ItemKey, Links, TextField, WorkItem,
+};
 use heartbeat::run::{Publisher, Publishing};
 
 use super::{Outside, Tracked, mark};

@@ -1,0 +1,96 @@
+//! What the edges ask of the state without knowing the store: the session ledger and the memory
+//! of sources. `store` implements both for its journal; tests and the self-test have their own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{
+    BoxFuture, ItemKey, ProcessIdentity, RunId, SessionEnd, SessionId, SourceRecord, Stage,
+};
+
+/// The state could not be read or written, whatever keeps it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(transparent)]
+pub struct StateError(Arc<dyn std::error::Error + Send + Sync>);
+
+impl StateError {
+    /// Keeps the cause.
+    pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(Arc::from(cause.into()))
+    }
+}
+
+/// A row of `heartbeat_active_sessions`: written before the agent starts, closed after its tree is
+/// certified empty. Open rows are the live count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerRow {
+    /// Which session.
+    pub session: SessionId,
+    /// Of which run.
+    pub run: RunId,
+    /// What it is for.
+    pub stage: Stage,
+    /// For which item.
+    pub item: Option<ItemKey>,
+    /// Which try.
+    pub attempt: u32,
+    /// Its keeper.
+    pub keeper: ProcessIdentity,
+    /// Containment in force, such as `pidns` or `subreaper`.
+    pub tier: String,
+    /// Control group of the tree, if it has one.
+    pub cgroup: Option<PathBuf>,
+    /// Its private folder, to be removed.
+    pub scratch: PathBuf,
+    /// When the row was written.
+    pub started_at: Timestamp,
+    /// When the keeper ends it at the latest.
+    pub deadline_at: Timestamp,
+}
+
+/// The ledger could not be written or read; nothing may start then.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LedgerError {
+    /// The limit over all processes that share the state.
+    #[error("{live} of {max} session slots are in use")]
+    Full {
+        /// Open rows.
+        live: u32,
+        /// Allowed.
+        max: u32,
+    },
+    /// The store failed.
+    #[error("cannot use the session ledger: {0}")]
+    Store(#[from] StateError),
+}
+
+/// Where session rows are made durable.
+pub trait Ledger: Send + Sync {
+    /// Commits the row, if fewer than `max_live` rows are open. Durable when it returns.
+    fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// The agent's own process, once it runs.
+    fn spawned(&self, session: SessionId, pid: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// Closes the row and keeps its end, with the output, in the history. Only with zero survivors.
+    fn close(&self, session: SessionId, end: SessionEnd) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// Every open row, of this life and earlier ones.
+    fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>>;
+}
+
+/// Where the memories of sources are kept.
+pub trait SourceMemory: Send + Sync {
+    /// What is remembered of the source called `name`; nothing yet: the default.
+    fn load<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<SourceRecord, StateError>>;
+
+    /// Keeps `value` for the source called `name`.
+    fn save<'a>(
+        &'a self,
+        name: &'a str,
+        value: &'a SourceRecord,
+    ) -> BoxFuture<'a, Result<(), StateError>>;
+}
