@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use heartbeat::app::selftest::Rig;
 use heartbeat::model::SessionId;
 use heartbeat::process;
 use heartbeat::session::keeper::launch::{self, Keeper};
@@ -16,7 +17,6 @@ use heartbeat::session::{StopHandle, StopReason, mark};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
-use heartbeat::simulate::rig::Rig;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;

@@ -20,6 +20,7 @@ mod notify;
 pub mod once;
 mod publisher;
 mod secrets;
+pub mod selftest;
 mod sessions;
 mod setting;
 mod signals;

@@ -10,13 +10,13 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::app::selftest::Rig;
 use crate::event::{Event, LiveVerdict};
 use crate::model::SessionId;
 use crate::session::containment::{self, Tier};
 use crate::session::{SessionSpec, StopHandle, become_outer_reaper};
 use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
-use crate::simulate::rig::Rig;
 
 /// Arguments of `heartbeat selftest`.
 #[derive(Debug, Clone, Args)]

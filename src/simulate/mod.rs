@@ -4,6 +4,4 @@
 pub mod ado;
 pub mod agent;
 pub mod hostile;
-pub mod ledger;
-pub mod rig;
 pub mod sample;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use heartbeat::analyze;
+use heartbeat::app::selftest::{Rig, limits};
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{FailureKind, Outcome, RunId, SessionEnd, SessionId, Stage};
 use heartbeat::prompt::Prompts;
@@ -15,7 +16,6 @@ use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{Agent, Task};
 use heartbeat::session::{SessionLimits, SessionSpec, StopHandle, StopReason};
 use heartbeat::settings::{AgentAuth, Config, Containment};
-use heartbeat::simulate::rig::{self, Rig};
 use serde_json::{Value, json};
 use support::agent_items::{fence, item, verdict};
 use support::messages_api::{Fault, MessagesApi, Reply, Request};
@@ -87,7 +87,7 @@ impl Bench {
             init: Duration::from_secs(20),
             hard: Duration::from_secs(60),
             max_line: 16 << 20,
-            ..rig::limits()
+            ..limits()
         };
         change(&mut limits);
         SessionSpec {

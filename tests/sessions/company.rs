@@ -5,14 +5,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use heartbeat::app::selftest::{HostileAgent, Rig};
 use heartbeat::event::Event;
 use heartbeat::model::{FailureKind, Outcome, SessionId};
 use heartbeat::session::{StopHandle, StopReason, mark, orphans};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
-use heartbeat::simulate::hostile::words::HostileAgent;
-use heartbeat::simulate::rig::Rig;
 
 use support::eventually;
 

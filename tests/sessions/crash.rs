@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use heartbeat::app::selftest::{EventRecorder, FolderLedger, HostileAgent, Rig};
 use heartbeat::event::{Event, Sink};
 use heartbeat::model::SessionId;
 use heartbeat::process;
@@ -16,9 +17,6 @@ use heartbeat::session::{StopHandle, become_outer_reaper, mark, orphans};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
-use heartbeat::simulate::hostile::words::HostileAgent;
-use heartbeat::simulate::ledger::{FolderLedger, Remembered};
-use heartbeat::simulate::rig::Rig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -105,7 +103,7 @@ async fn drive(folder: &Path, tier: &str, misbehaviour: Misbehaviour) {
 
 async fn restart(folder: &Path) {
     let ledger = FolderLedger::open(&folder.join("ledger")).unwrap();
-    let sink = Remembered::default();
+    let sink = EventRecorder::default();
     let none = HashSet::new();
     let resolved = orphans::resolve(&ledger, &sink, &none, Duration::from_secs(10)).await.unwrap();
     tell(&format!("resolved {} stuck {}", resolved.closed.len(), resolved.stuck.len()));

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use heartbeat::app::selftest::{FolderLedger, HostileAgent, Rig};
 use heartbeat::event::Reason;
 use heartbeat::ports::LedgerError;
 use heartbeat::process;
@@ -15,9 +16,6 @@ use heartbeat::session::{StopHandle, become_outer_reaper, orphans};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
 use heartbeat::simulate::hostile::oracle::Oracle;
-use heartbeat::simulate::hostile::words::HostileAgent;
-use heartbeat::simulate::ledger::FolderLedger;
-use heartbeat::simulate::rig::Rig;
 
 const FOLDER: &str = "HEARTBEAT_TEST_FOLDER";
 const TIER: &str = "HEARTBEAT_TEST_TIER";

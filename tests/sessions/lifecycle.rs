@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use heartbeat::app::selftest::{Observed, Rig};
 use heartbeat::event::Event;
 use heartbeat::model::{FailureKind, Outcome};
 use heartbeat::ports::LedgerError;
 use heartbeat::session::{SessionSpec, StopHandle, StopReason};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
-use heartbeat::simulate::rig::{Observed, Rig};
 
 const TIERS: [Containment; 2] = [Containment::Auto, Containment::Subreaper];
 

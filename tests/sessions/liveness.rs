@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use heartbeat::app::selftest::{Observed, Rig};
 use heartbeat::event::{Event, LiveVerdict, Liveness};
 use heartbeat::model::Outcome;
 use heartbeat::session::{SessionSpec, StopHandle};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
-use heartbeat::simulate::rig::{Observed, Rig};
 
 /// Ten minutes are forty intervals.
 const INTERVAL: Duration = Duration::from_millis(150);

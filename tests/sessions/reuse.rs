@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use heartbeat::app::selftest::{EventRecorder, FolderLedger};
 use heartbeat::model::{ProcessIdentity, RunId, SessionId, Stage};
 use heartbeat::ports::LedgerRow;
 use heartbeat::process;
 use heartbeat::session::orphans;
-use heartbeat::simulate::ledger::{FolderLedger, Remembered};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -73,7 +73,7 @@ fn inside() {
         innocents.push(innocent);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let sink = Remembered::default();
+    let sink = EventRecorder::default();
     let resolved = runtime
         .block_on(orphans::resolve(&ledger, &sink, &HashSet::new(), Duration::from_secs(20)))
         .unwrap();

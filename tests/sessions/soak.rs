@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use heartbeat::app::selftest::Rig;
 use heartbeat::process;
 use heartbeat::session::{StopHandle, StopReason, children};
 use heartbeat::settings::Containment;
 use heartbeat::simulate::hostile::Misbehaviour;
-use heartbeat::simulate::rig::Rig;
 
 const KINDS: [Misbehaviour; 8] = [
     Misbehaviour::Mix,
@@ -60,7 +60,7 @@ async fn leave_nothing_and_grow_nothing() {
         let session = spec.session;
         let stop = StopHandle::new();
         let mut oracle = rig.oracle(session).unwrap();
-        let agent = heartbeat::simulate::hostile::words::HostileAgent;
+        let agent = heartbeat::app::selftest::HostileAgent;
         let run = rig.supervisor.run(spec, &agent, stop.signal());
         let ask = async {
             // Random moments: some while the tree is still growing.

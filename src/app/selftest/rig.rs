@@ -9,15 +9,14 @@ use std::time::Duration;
 use clap::ValueEnum;
 use uuid::Uuid;
 
-use super::hostile::Misbehaviour;
-use super::hostile::oracle::Oracle;
-use super::hostile::words::HostileAgent;
-use super::ledger::{FolderLedger, Remembered};
+use super::{EventRecorder, FolderLedger, HostileAgent};
 use crate::clock::Clock;
 use crate::model::{RunId, SessionEnd, SessionId, Stage};
 use crate::ports::{LedgerError, StateError};
 use crate::session::{SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings};
 use crate::settings::Containment;
+use crate::simulate::hostile::Misbehaviour;
+use crate::simulate::hostile::oracle::Oracle;
 
 /// A supervisor with a folder of its own.
 pub struct Rig {
@@ -28,7 +27,7 @@ pub struct Rig {
     /// Its rows.
     pub ledger: Arc<FolderLedger>,
     /// Its events.
-    pub events: Arc<Remembered>,
+    pub events: Arc<EventRecorder>,
     /// The real one.
     pub supervisor: Supervisor,
 }
@@ -55,7 +54,7 @@ impl Rig {
     /// A rig with its own settings.
     pub fn with_settings(folder: &Path, settings: SupervisorSettings) -> io::Result<Self> {
         let ledger = Arc::new(FolderLedger::open(&folder.join("ledger"))?);
-        let events = Arc::new(Remembered::default());
+        let events = Arc::new(EventRecorder::default());
         Ok(Self {
             program: settings.keeper_program.clone(),
             folder: folder.to_owned(),

@@ -96,19 +96,19 @@ impl Ledger for FolderLedger {
 
 /// A sink that remembers everything, with the time of its arrival.
 #[derive(Debug)]
-pub struct Remembered {
+pub struct EventRecorder {
     events: Mutex<Vec<(Duration, Event)>>,
     arrived: Notify,
     started: Instant,
 }
 
-impl Default for Remembered {
+impl Default for EventRecorder {
     fn default() -> Self {
         Self { events: Mutex::default(), arrived: Notify::new(), started: Instant::now() }
     }
 }
 
-impl Remembered {
+impl EventRecorder {
     /// All events so far, each with the time since the sink was made.
     pub fn timed(&self) -> Vec<(Duration, Event)> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -144,7 +144,7 @@ impl Remembered {
     }
 }
 
-impl Sink for Remembered {
+impl Sink for EventRecorder {
     fn emit(&self, event: Event) {
         let at = self.started.elapsed();
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push((at, event));

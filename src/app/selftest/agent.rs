@@ -1,0 +1,71 @@
+//! The adapter for the misbehaving agents of [`crate::simulate::hostile`].
+
+use std::ffi::OsString;
+
+use serde_json::Value;
+
+use crate::model::{FailureKind, Outcome};
+use crate::session::agent::{Agent, AgentEvent, AgentResult, Decoder, Exit, Task, Transcript};
+
+/// The agent that the self-test runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostileAgent;
+
+struct HostileDecoder;
+
+impl Decoder for HostileDecoder {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(line) else {
+            return vec![AgentEvent::NotJson];
+        };
+        let text =
+            |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        vec![match text("type").as_str() {
+            "system" => AgentEvent::Initialised {
+                model: text("model"),
+                version: text("claude_code_version"),
+            },
+            "assistant" => AgentEvent::Content,
+            "tool_use" => AgentEvent::ToolStarted { id: text("id"), name: text("name") },
+            "result" => AgentEvent::Result(Box::new(AgentResult {
+                structured_output: fields.get("structured_output").cloned(),
+                ..AgentResult::default()
+            })),
+            kind => AgentEvent::Alive { kind: kind.to_owned() },
+        }]
+    }
+
+    fn last_error(&self) -> Option<String> {
+        None
+    }
+
+    fn reads(&self) -> u32 {
+        0
+    }
+}
+
+impl Agent for HostileAgent {
+    fn args(&self, _task: &Task) -> Vec<OsString> {
+        Vec::new()
+    }
+
+    fn env(&self, _task: &Task) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(HostileDecoder)
+    }
+
+    fn classify(&self, transcript: &Transcript) -> Outcome {
+        match (transcript.exit, &transcript.result) {
+            (Exit::Signal(signal), _) => Outcome::Signal { signal },
+            (Exit::Code(0), Some(_)) => Outcome::Completed,
+            (Exit::Code(0), None) if transcript.json_lines == 0 => {
+                Outcome::BadOutput { why: FailureKind::NoJson }
+            }
+            (Exit::Code(0), None) => Outcome::BadOutput { why: FailureKind::NoResult },
+            (Exit::Code(code), _) => Outcome::ExitCode { code },
+        }
+    }
+}
