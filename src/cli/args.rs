@@ -105,7 +105,6 @@ impl GlobalArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "as in default.toml")]
 pub enum Format {
     Human,
     Json,
@@ -133,7 +132,6 @@ impl From<Level> for LogLevel {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the usual five")]
 pub enum Level {
     Error,
     Warn,

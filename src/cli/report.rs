@@ -15,13 +15,13 @@ use crate::store::Store;
 /// Arguments of `heartbeat report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
-    /// A run, by its id or the beginning of it [default: the newest]
+    /// Report on this run, by its id or a prefix of it [default: the newest]
     #[arg(long, value_name = "ID", conflicts_with = "since")]
     pub run: Option<String>,
-    /// Everything since then: a span such as 7d or 12h, a day such as 2026-11-09, or a time
+    /// Report on everything since then: a duration such as 7d, a date such as 2026-11-09, or a time
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// How it is written [default: md, with --json json]
+    /// Output format [default: md, or json with --json]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Write to a file instead of standard output

@@ -20,7 +20,6 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why there is no credential. No message repeats what was found.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are the words of the message beside them")]
 pub enum CredentialError {
     /// No source is named.
     #[error(

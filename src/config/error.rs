@@ -60,7 +60,6 @@ impl fmt::Display for Suggestion {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are the words of the message beside them")]
 pub enum Problem {
     /// A file that was asked for does not exist.
     #[error(

@@ -48,7 +48,6 @@ pub fn render(values: &[KeyValue], with_origin: WithOrigin) -> String {
 
 /// Whether the origin is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the question is the type's name")]
 pub enum WithOrigin {
     Yes,
     No,

@@ -213,7 +213,6 @@ fn totals(runs: &[RunRow]) -> RunSummary {
 #[cfg(test)]
 pub mod samples {
     //! Reports for the tests of their forms.
-    #![expect(missing_docs, reason = "words of tests")]
     use super::*;
     use crate::event::{Reason, Shares, Trigger};
     use crate::model::{

@@ -20,7 +20,6 @@ use crate::model::Usd;
 /// The whole configuration, validated. A run works on the one it started with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "sections are documented in default.toml")]
 pub struct Config {
     pub source: Source,
     pub schedule: Schedule,
@@ -43,7 +42,6 @@ pub struct Config {
 /// `[source]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Source {
     pub name: String,
     pub base_url: String,
@@ -97,7 +95,6 @@ pub enum SourceAuth {
 /// `[schedule]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Schedule {
     pub cron: String,
     pub timezone: String,
@@ -123,7 +120,6 @@ pub enum FirstRun {
 /// `[repository]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Repository {
     pub path: PathBuf,
     pub routes: Vec<Route>,
@@ -133,7 +129,6 @@ pub struct Repository {
 /// One code base for the items below an area path, of a type, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Route {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub area: String,
@@ -145,7 +140,6 @@ pub struct Route {
 /// `[agent]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Agent {
     pub command: Vec<String>,
     pub credential_env: String,
@@ -167,7 +161,6 @@ pub enum AgentAuth {
 /// `[triage]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Triage {
     pub model: String,
     pub effort: String,
@@ -182,7 +175,6 @@ pub struct Triage {
 /// `[analyze]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Analyze {
     pub model: String,
     pub fallback_model: String,
@@ -197,7 +189,6 @@ pub struct Analyze {
 /// `[limits]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Limits {
     pub max_live_sessions: u32,
     pub max_items_per_run: u32,
@@ -220,7 +211,6 @@ pub struct Limits {
 /// `[order]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Order {
     pub by: Vec<OrderBy>,
     pub urgent_priority: i64,
@@ -245,7 +235,6 @@ pub enum OrderBy {
 /// `[timeouts]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Timeouts {
     #[serde(with = "human::duration")]
     pub init: Duration,
@@ -262,7 +251,6 @@ pub struct Timeouts {
 /// `[budget]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Budget {
     pub per_run: Usd,
     pub per_day: Usd,
@@ -271,7 +259,6 @@ pub struct Budget {
 /// `[dedupe]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Dedupe {
     pub watch: Vec<WatchedField>,
     pub terminal_states: Vec<String>,
@@ -282,7 +269,6 @@ pub struct Dedupe {
 /// A field beside the text that may wake an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "named like the fields of WorkItem")]
 pub enum WatchedField {
     State,
     Priority,
@@ -296,7 +282,6 @@ pub enum WatchedField {
 /// `[state]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct State {
     pub dir: PathBuf,
     #[serde(with = "human::duration")]
@@ -317,7 +302,6 @@ pub enum Containment {
 /// `[prompts]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Prompts {
     pub triage_system: PathBuf,
     pub triage_user: PathBuf,
@@ -328,7 +312,6 @@ pub struct Prompts {
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Http {
     pub listen: String,
     pub token_env: String,
@@ -337,7 +320,6 @@ pub struct Http {
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Log {
     pub level: LogLevel,
     pub format: LogFormat,
@@ -350,7 +332,6 @@ pub struct Log {
 /// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the usual five")]
 pub enum LogLevel {
     Error,
     Warn,
@@ -372,7 +353,6 @@ pub enum LogFormat {
 /// `[report]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "keys are documented in default.toml")]
 pub struct Report {
     pub dir: PathBuf,
     pub formats: Vec<ReportFormat>,

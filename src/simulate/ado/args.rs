@@ -4,10 +4,10 @@ use std::io;
 
 use super::{ActiveFault, Simulator, SimulatorOptions};
 
-/// A loopback Azure DevOps to try a configuration against.
+/// Arguments of `heartbeat simulate ado`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SimulateAdoArgs {
-    /// Port on loopback; 0 takes a free one.
+    /// Port on loopback; 0 picks a free one.
     #[arg(long, default_value_t = 0)]
     pub port: u16,
     /// Items in the backlog; the first 24 are always the same.
@@ -16,10 +16,10 @@ pub struct SimulateAdoArgs {
     /// Seed of the items beyond the first 24.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The only secret that is accepted; without it any is.
+    /// The only token to accept; any token is accepted without this.
     #[arg(long)]
     pub token: Option<String>,
-    /// A fault by name, with a kind of request and a number of times if wanted, such as throttled429@wiql*2; may be given several times.
+    /// Inject a fault, optionally for one kind of request and a number of times, such as throttled429@wiql*2; repeatable.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<ActiveFault>,
 }

@@ -19,25 +19,25 @@ use serde_json::Value;
 use crate::clock::Clock;
 use script::Ending;
 
-/// Arguments of `heartbeat simulate agent`: its own first, then those of the agent it stands for.
+/// Arguments of `heartbeat simulate agent`: its own first, then those of the simulated agent.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SimulateAgentArgs {
-    /// Milliseconds that a session takes in all.
+    /// Duration of a session in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub pace: u64,
-    /// An item whose triage has no verdict and whose analysis fails; may be given several times.
+    /// Give this item no verdict in triage and fail its analysis; repeatable.
     #[arg(long, value_name = "ID")]
     pub fail_item: Vec<i64>,
-    /// Share of analyses that fail, between 0 and 1, chosen by session.
+    /// Fraction of analyses that fail, between 0 and 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub fail_rate: f64,
-    /// Refuse all work, as a provider does whose limit is reached, for so many seconds.
+    /// Act like a provider whose usage limit resets in this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub provider_limit: Option<i64>,
-    /// Misbehave in a named way instead, for tests of the supervisor.
+    /// Misbehave in a named way, for tests of the supervisor.
     #[arg(long, value_name = "NAME")]
     pub misbehave: Option<String>,
-    /// The arguments of the agent it stands for.
+    /// Arguments of the simulated agent.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub rest: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-// Connection and state: one snapshot, then events; after a break it goes on where it stopped.
+// Connection and state: one snapshot, then events; a reconnect resumes after the last event seen.
 import { byId, clock, h, mark, say } from "./dom.js";
 import * as views from "./views.js";
 import { missing, story, waiting } from "./finding.js";
@@ -17,7 +17,7 @@ async function read(path) {
 
 async function act(path, done) {
   const send = () => fetch(path, { method: "POST", headers: { "x-heartbeat-token": page.token } });
-  const answered = async () => send().catch(() => { toast("Heartbeat cannot be reached."); throw new Error("unreachable"); });
+  const answered = async () => send().catch(() => { toast("Cannot reach heartbeat."); throw new Error("unreachable"); });
   let answer = await answered();
   if (answer.status === 403) { // Another start of heartbeat has another token.
     page.token = (await read("/api/state")).token;
@@ -25,7 +25,7 @@ async function act(path, done) {
   }
   const told = await answer.json().catch(() => null);
   if (!answer.ok) {
-    toast(told?.error?.message ?? "That did not work.");
+    toast(told?.error?.message ?? "The action failed.");
     throw new Error("refused");
   }
   toast(done);
@@ -33,8 +33,8 @@ async function act(path, done) {
 
 const acts = {
   open: (key) => { location.hash = `#item/${key}`; },
-  stop: (session) => act(`/api/sessions/${session}/stop`, "The session is being ended; its item is left to people."),
-  retry: (key) => act(`/api/retry/${key}`, `${key} is back in line.`).catch(() => {}),
+  stop: (session) => act(`/api/sessions/${session}/stop`, "Stopping the session; its item will be parked."),
+  retry: (key) => act(`/api/retry/${key}`, `${key} is queued again.`).catch(() => {}),
 };
 
 function show() {
@@ -51,7 +51,7 @@ function show() {
   const running = state.run && !state.run.ended_at && !state.run.lost;
   const button = byId("run-now");
   button.disabled = !state.can.run || running;
-  mark(button, "title", state.can.run ? null : "This is a single run; the service can run at will.");
+  mark(button, "title", state.can.run ? null : "This process does a single run; start the service to run on demand.");
   document.title = `${running ? `● ${state.sessions.length} running · ` : ""}heartbeat`;
   say(byId("version"), `heartbeat ${state.version}`);
 }
@@ -86,7 +86,7 @@ function linked(link, text) {
   say(byId("link"), text);
   const banner = byId("banner");
   banner.hidden = link !== "lost";
-  if (link === "lost") say(banner, `Connection lost. This is how it stood at ${clock(now())}; trying again…`);
+  if (link === "lost") say(banner, `Connection lost. Last update at ${clock(now())}; reconnecting…`);
 }
 
 let source = null;
@@ -132,10 +132,10 @@ async function start() {
     if (!page.state) {
       document.body.dataset.phase = "failed";
       byId("failure").hidden = false;
-      say(byId("failure-why"), `${sentence(error.message)} It is asked again every two seconds.`);
+      say(byId("failure-why"), `${sentence(error.message)} Retrying every two seconds.`);
       say(byId("health"), "unknown");
       byId("banner").hidden = true;
-    } else say(byId("banner"), `${sentence(error.message)} Trying again…`);
+    } else say(byId("banner"), `${sentence(error.message)} Retrying…`);
     setTimeout(start, 2000);
   }
 }
@@ -200,7 +200,7 @@ function prepare() {
   byId("pause").addEventListener("click", (event) => {
     page.paused = !page.paused;
     mark(event.target, "aria-pressed", String(page.paused));
-    say(event.target, page.paused ? "Go on" : "Pause");
+    say(event.target, page.paused ? "Resume" : "Pause");
     views.activity(page.lines, page.paused);
   });
   byId("findings-all").addEventListener("click", () => {
@@ -208,7 +208,7 @@ function prepare() {
     show();
     byId("findings").querySelector("li:nth-child(7) button")?.focus();
   });
-  byId("run-now").addEventListener("click", () => act("/api/run", "A run has been started.").catch(() => {}));
+  byId("run-now").addEventListener("click", () => act("/api/run", "Run started.").catch(() => {}));
   byId("health").addEventListener("click", () => {
     const dialog = byId("reasons");
     if (!page.state) return;

@@ -60,18 +60,18 @@ export function link(address, ...content) {
 
 export const words = (code) => String(code ?? "").replaceAll("_", " ");
 
-/** Why an item stands where it stands, for people; codes that are words already stay. */
+/** Reason codes as readable text; codes without an entry are shown as they are. */
 const REASONS = {
-  first_seen: "seen for the first time", content_changed: "its text changed", carried_over: "left over from an earlier run", retry_due: "its next attempt is due",
-  retry_requested: "put back in line", same_fingerprint: "unchanged since then", baseline: "there before the first run", own_write_back: "only our own comment is new",
-  max_items_per_run: "beyond the items of one run", max_deep_per_run: "beyond the analyses of one run", max_live_sessions: "all session slots were taken",
-  load: "the machine was busy", memory: "too little memory was free", processes: "too many processes were alive", budget: "beyond the budget", provider_limit: "the provider took no more work",
-  run_deadline: "the run reached its time limit", shutdown: "heartbeat was stopped", triage_failed: "its triage failed", no_verdict: "triage gave no verdict",
-  backoff: "failed, waits for its next attempt", attempts_exhausted: "out of attempts", for_a_person: "left to a person by triage", not_needed: "needs no deep analysis",
-  deleted: "no longer readable", out_of_query: "no longer asked for", in_flight: "a session is at work",
+  first_seen: "new", content_changed: "text changed", carried_over: "deferred by an earlier run", retry_due: "retry is due",
+  retry_requested: "retry requested", same_fingerprint: "unchanged", baseline: "existed before the first run", own_write_back: "only heartbeat's own comment is new",
+  max_items_per_run: "limit of items per run reached", max_deep_per_run: "limit of analyses per run reached", max_live_sessions: "all session slots were in use",
+  load: "machine load too high", memory: "not enough free memory", processes: "too many processes", budget: "budget reached", provider_limit: "provider limit reached",
+  run_deadline: "run deadline reached", shutdown: "heartbeat was stopped", triage_failed: "triage failed", no_verdict: "triage gave no verdict",
+  backoff: "failed, waiting for retry", attempts_exhausted: "no attempts left", for_a_person: "triage: for a person", not_needed: "triage: no deep analysis needed",
+  deleted: "deleted or not readable", out_of_query: "no longer matches the query", in_flight: "a session is running",
 };
 export const because = (reason) => REASONS[reason] ?? words(reason);
-export const phaseName = (phase) => (phase === "claimed" ? "in work" : words(phase));
+export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
 export const short = (key) => (key ? `#${key.slice(key.lastIndexOf("/") + 1)}` : "");
 /** Whole cents with two digits, less with three. */
 export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;
@@ -95,4 +95,4 @@ export const clock = (at) => timeOnly.format(new Date(at));
 export const moment = (at) => (new Date(at).getFullYear() === new Date().getFullYear() ? thisYear : dateAndTime).format(new Date(at));
 
 /** The outcome of a session in words. */
-export const ending = (outcome) => outcome ? words(outcome.kind) + (outcome.why ? ` (${words(outcome.why)})` : "") : "alive";
+export const ending = (outcome) => outcome ? words(outcome.kind) + (outcome.why ? ` (${words(outcome.why)})` : "") : "running";

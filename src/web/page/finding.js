@@ -1,4 +1,4 @@
-// The story of one item: findings in full, sessions, everything that happened.
+// One item: its findings in full, its sessions and its events.
 import { because, clock, dollars, ending, h, lasted, link, moment, phaseName, short, words } from "./dom.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
@@ -13,9 +13,9 @@ export function story(data, act) {
       h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, `revision ${item.revision}`)),
       h("div.row", link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: ${item.verdict.reason}`)),
-      findings.length ? findings.map((row) => finding(row, data.repository)) : h("p.empty", "Nothing was found for it yet."),
+      findings.length ? findings.map((row) => finding(row, data.repository)) : h("p.empty", "No findings yet."),
       sessions.length > 0 && part("Sessions", table(sessions)),
-      part("Story", h("ol.lines", { tabindex: "0", "aria-label": "What happened to it" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\d {2}/, "")))))),
+      part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\d {2}/, "")))))),
     ),
   ];
 }
@@ -28,12 +28,12 @@ function finding(row, repository) {
     h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, `revision ${row.revision}`)),
     h("p.prose", found.summary),
     found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", cause)))),
-    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", path(file, repository), file.exists === false ? " — not there" : "", h("div.prose", file.reason))))),
+    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", path(file, repository), file.exists === false ? " — not in the repository" : "", h("div.prose", file.reason))))),
     found.suggested_change && part("Suggested change", h("p.prose", found.suggested_change)),
     found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", question)))));
 }
 
-/** Opens in the editor, which is where a path is of use; a browser may not open local files. */
+/** Links to the editor, because a browser may not open local files. */
 function path(file, repository) {
   const steps = file.path.split("/");
   const plain = file.exists !== false && repository && !steps.includes("..") && !file.path.startsWith("/");
@@ -43,7 +43,7 @@ function path(file, repository) {
 
 function table(sessions) {
   return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Sessions of this item" }, h("table",
-    h("thead", h("tr", ...["Started", "For", "Ended as"].map((name) => h("th", { scope: "col" }, name)), ...["Attempt", "Took", "Cost"].map((name) => h("th.num", { scope: "col" }, name)))),
+    h("thead", h("tr", ...["Started", "Stage", "Outcome"].map((name) => h("th", { scope: "col" }, name)), ...["Attempt", "Duration", "Cost"].map((name) => h("th.num", { scope: "col" }, name)))),
     h("tbody", sessions.map((row) => h("tr",
       h("td", moment(row.started_at)), h("td", words(row.stage)), h("td", ending(row.outcome)), h("td.num", String(row.attempt)),
       h("td.num", row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–"), h("td.num", row.usage ? dollars(row.usage.cost) : "–"))))));
@@ -53,4 +53,4 @@ export const missing = (key, message, close) => [
   h("div.bar", h("h2", { id: "story-title" }, short(key)), h("button", { onclick: close }, "Close")),
   h("div.inside", h("p.empty", message)),
 ];
-export const waiting = (key, close) => missing(key, "Reading its story…", close);
+export const waiting = (key, close) => missing(key, "Loading…", close);

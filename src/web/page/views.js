@@ -22,7 +22,7 @@ export function reasons(state, close) {
     h("li", tag(doubt.status === "unhealthy" ? "bad" : "warn", words(doubt.code)), " ", doubt.message));
   return [
     h("div.bar", h("h2", { id: "reasons-title" }, `Health: ${state.health.status}`), h("button", { onclick: close }, "Close")),
-    h("div.inside", list.length ? h("ul.bullets", list) : h("p", "Everything is well: sessions, load, source, state, budget and the last run.")),
+    h("div.inside", list.length ? h("ul.bullets", list) : h("p", "No problems: sessions, load, source, state, budget and the last run are fine.")),
   ];
 }
 
@@ -39,7 +39,7 @@ export function run(state, now) {
     ["Fetch", 1, figures.fetched ?? 0, fetchedNote],
     ["Triage", 2, figures.triaged ?? 0, run ? `${deep} for deep analysis, ${figures.settled ?? figures.settled_by_triage ?? 0} settled` : ""],
     ["Analyse", 3, figures.analysed ?? 0, run ? `of ${deep}, ${plural(figures.failed ?? figures.failed_sessions ?? 0, "failure")}` : ""],
-    ["Result", 4, run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "cut off") : `${dollars(figures.cost)} so far`],
+    ["Result", 4, run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "crashed") : `${dollars(figures.cost)} so far`],
   ];
   keyed(byId("stages"), stages, (row) => row[0],
     (row) => h("li.stage", h("h3", row[0]), h("div.big"), h("div.small")),
@@ -55,12 +55,12 @@ export function run(state, now) {
 
 function note(state, run, live, now) {
   let text = "No run yet.";
-  if (live) text = `${run.trigger === "manual" ? "asked for" : "scheduled"}, running for ${span(now - Date.parse(run.started_at))}`;
-  else if (run?.lost) text = `cut off; began ${moment(run.started_at)}`;
+  if (live) text = `${run.trigger === "manual" ? "started manually" : "scheduled"}, running for ${span(now - Date.parse(run.started_at))}`;
+  else if (run?.lost) text = `crashed; started ${moment(run.started_at)}`;
   else if (run) text = `ended ${moment(run.ended_at)} after ${lasted(took(run))}`;
   say(byId("run-note"), text);
   const next = state.schedule.next_run;
-  say(byId("schedule"), next ? `next run in ${span(Date.parse(next) - now)}` : "no next run");
+  say(byId("schedule"), next ? `next run in ${span(Date.parse(next) - now)}` : "no run scheduled");
 }
 
 export function sessions(state, now, act) {
@@ -93,7 +93,7 @@ function slot(row, act) {
   });
   return h("li.slot.live",
     h("div.row", tag("info", row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
-    h("progress", { max: "1", "aria-label": "Time used of its limit" }),
+    h("progress", { max: "1", "aria-label": "Time used, of the limit" }),
     h("div.facts", h("span.evidence"), h("span.time"), h("span.tree"), h("span.what"), h("span.money"), h("span.who")));
 }
 
@@ -108,13 +108,13 @@ function fillSlot(element, row, now) {
   const bar = element.querySelector("progress");
   bar.value = share;
   bar.className = share > 0.9 ? "bad" : share > 0.7 ? "warn" : "";
-  say(part("evidence"), row.stopping ? `being ended: ${words(row.stopping)}` : row.evidence || (row.last_progress ? `last step: ${words(row.last_progress)}` : "just started"));
+  say(part("evidence"), row.stopping ? `stopping: ${words(row.stopping)}` : row.evidence || (row.last_progress ? `last step: ${words(row.last_progress)}` : "just started"));
   say(part("time"), `${span(used)} of ${span(limit)}`);
   const memory = row.beat?.rss_kib ? `, ${Math.round(row.beat.rss_kib / 1024)} MiB` : "";
   say(part("tree"), `${plural(row.processes ?? 0, "process").replace("processs", "processes")}${memory}`);
   const tool = row.beat?.open_tool ? `tool ${row.beat.open_tool}, ` : "";
   say(part("what"), `${tool}${plural(row.progress ?? 0, "step")}`);
-  say(part("money"), `at most ${dollars(row.worst_case)}`);
+  say(part("money"), `max ${dollars(row.worst_case)}`);
   say(part("who"), [row.model, `pid ${row.pid}`, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
 }
 
@@ -149,7 +149,7 @@ export function queue(state, now, filter, act) {
   const more = state.queue.total - state.queue.items.length;
   const empty = byId("queue-empty");
   empty.hidden = waiting.length > 0;
-  say(empty, filter ? "Nothing in line fits the filter." : "Nothing waits. Every item that was seen is finished.");
+  say(empty, filter ? "No queued item matches the filter." : "The queue is empty. Every known item is finished.");
   keyed(byId("queue"), waiting.concat(more > 0 && !filter ? [{ key: "more", more }] : []), (item) => item.key,
     (item) => item.more ? h("li") : h("li",
       h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), h("span.tag"), h("button.again", "Retry")),
@@ -159,9 +159,9 @@ export function queue(state, now, filter, act) {
       const badge = element.querySelector(".tag");
       mark(badge, "data-tone", PHASE_TONES[item.phase]);
       say(badge, phaseName(item.phase));
-      const due = item.next_attempt ? `, again in ${span(Date.parse(item.next_attempt) - now)}` : "";
+      const due = item.next_attempt ? `, retry in ${span(Date.parse(item.next_attempt) - now)}` : "";
       const tries = item.attempts ? `, ${plural(item.attempts, "attempt")}` : "";
-      const left = item.deferrals && item.phase === "pending" ? `, left out ${plural(item.deferrals, "time")}` : "";
+      const left = item.deferrals && item.phase === "pending" ? `, deferred ${plural(item.deferrals, "time")}` : "";
       say(element.querySelector("p"), `${because(item.reason)}${tries}${left}${due}`);
       const again = element.querySelector(".again");
       again.hidden = !["waiting", "parked"].includes(item.phase);
@@ -182,7 +182,7 @@ export function findings(rows, filter, act, all) {
   say(byId("findings-note"), rows.length ? `${plural(rows.length, "finding")}, newest first` : "");
   const empty = byId("findings-empty");
   empty.hidden = shown.length > 0;
-  say(empty, filter ? "No finding fits the filter." : "No findings yet. They appear here as soon as an analysis has ended well.");
+  say(empty, filter ? "No finding matches the filter." : "No findings yet. They appear here when an analysis completes.");
   keyed(byId("findings"), shown, (row) => `${row.key}@${row.session}`,
     (row) => h("li",
       h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(row.key) }, h("span.number", short(row.key)), ` ${row.title}`)),
@@ -213,9 +213,9 @@ const took = (run) => (run.ended_at ? Date.parse(run.ended_at) - Date.parse(run.
 export function history(runs, measure) {
   const [valueOf, text] = MEASURES[measure];
   const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
-  byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "The first run will be the first bar.")]));
+  byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "No runs yet.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
-    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "going on")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
+    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
     h("td.num", String(run.summary?.sessions ?? "–")), h("td.num", String(run.summary?.analysed ?? "–")), h("td.num", run.summary ? dollars(run.summary.cost) : "–"))));
 }
 
@@ -236,9 +236,9 @@ function chart(runs, valueOf, text, measure) {
     return svg("rect", { class: tone, x: index * slot + slot * 0.15, y: height - 1 - size, width: slot * 0.7, height: size }, title);
   });
   const last = runs[runs.length - 1];
-  const label = `${measure} of the last ${plural(runs.length, "run")}: at most ${text(top)}, the newest ${text(valueOf(last))}`;
+  const label = `${measure} of the last ${plural(runs.length, "run")}: maximum ${text(top)}, latest ${text(valueOf(last))}`;
   return [
-    h("div.ends", h("span", `at most ${text(top)}`), h("span", `newest ${text(valueOf(last))}`)),
+    h("div.ends", h("span", `max ${text(top)}`), h("span", `latest ${text(valueOf(last))}`)),
     svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
       svg("line", { x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), ...bars),
     h("div.ends", h("span", moment(runs[0].started_at)), h("span", plural(runs.length, "run"))),

@@ -295,7 +295,7 @@ async function restart(page) {
   assert.ok((await page.locator("#activity li").count()) >= before, "what was shown stays");
   await page.waitForFunction(() => !document.querySelector("#run-now").disabled);
   await page.click("#run-now");
-  await page.waitForFunction(() => /run has been started/.test(document.querySelector("#toast").textContent));
+  await page.waitForFunction(() => /Run started/.test(document.querySelector("#toast").textContent));
   await page.waitForFunction(() => [...document.querySelectorAll("#activity li")].filter((line) => /run +started/.test(line.textContent)).length === 2);
   done("over a restart the page reconnects, catches up, and can still act");
 }
