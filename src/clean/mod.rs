@@ -20,24 +20,7 @@
 //! have none. A closed `<details>` shows its summary and a mark.
 //!
 //! # Figures
-//! On 154 cases with what a browser shows of each (114 of them are in `tests/data/html`):
-//!
-//! | measure | full | tight |
-//! |---|--:|--:|
-//! | fidelity, mean of 14 dimensions | 99.9 % | – |
-//! | cases that show hidden text | 0 | 0 |
-//! | tokens left of the raw HTML, mean over cases (the visible text alone: 26.8 %) | 31.1 % | 27.1 % |
-//!
-//! Tokens by the public `o200k_base` tokenizer. Speed on one core, best of 15 rounds by processor
-//! time, on a busy machine, with `benches/peers`:
-//!
-//! | MB/s (peak memory) | real cases | 1,000 lifelike items |
-//! |---|--:|--:|
-//! | bare scraper parse | 58.7 (5 MB) | 64.7 (9 MB) |
-//! | clean, full | 36.2 (5 MB) | 40.7 (9 MB) |
-//! | clean, tight | 38.2 (5 MB) | 41.4 (9 MB) |
-//! | htmd 0.5 | 31.7 (5 MB) | 33.1 (9 MB) |
-//! | html2text 0.17 | 18.2 (6 MB) | 19.5 (9 MB) |
+//! Fidelity, tokens left and speed beside other converters: `benches/README.md`.
 //!
 //! On 124 families of hostile input of 5 MB each: at most 0.42 s of processor time and 100 MB, no
 //! panic, output never above twice the input. The bound is a count of the parser's steps, linear in

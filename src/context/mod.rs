@@ -14,42 +14,10 @@
 //! vendored files stand back unless the title asks for them. Names and mentions are measured against
 //! what one rare word would weigh, so that weak evidence stays weak even where it is the best.
 //!
-//! Measured on 2026-11-16, at the commit cc55a50, with 154 real issues of 20 public repositories in
-//! ten languages, at the commit before each fix; a hit is a file that the fix changed. To see how far
-//! that carries, the same was asked of 150 fixes of 25 other repositories in twelve languages (six
-//! each, drawn at random from commits that name the issue they fix and change one to five files of
-//! code), with the commit's message as the text, links and references removed, where it does not
-//! name the file:
-//!
-//! | | Hit@1 | Hit@5 | Hit@10 | Hit@20 | all@10 |
-//! |---|--:|--:|--:|--:|--:|
-//! | issues, these weights, rounded by hand | 61.0 | 82.5 | 90.9 | 94.2 | 79.9 |
-//! | issues, weights fitted on the other set alone | 58.4 | 80.5 | 90.9 | 93.5 | 79.2 |
-//! | issues, weights fitted on all other repositories of both sets | 59.1 | 80.5 | 90.3 | 93.5 | 78.6 |
-//! | issues, weights fitted on 19 repositories, judged on the 20th | 55.8 | 80.5 | 89.0 | 92.9 | 77.3 |
-//! | fixes, these weights | 60.0 | 85.3 | 91.3 | 96.0 | 80.7 |
-//! | fixes, weights fitted on the issues alone | 58.7 | 83.3 | 92.0 | 96.0 | 80.7 |
-//!
-//! The second row and the last are the honest ones for other repositories: their weights saw nothing
-//! of the set they are judged on, though the choice of signals saw both. The rounded weights were
-//! chosen with both in sight. Messages resemble messages, so the fixes flatter what history says. What
-//! each group is worth, over both sets together, fitted without the repository that is judged:
-//!
-//! | | Hit@1 | Hit@5 | Hit@10 | Hit@20 | all@10 |
-//! |---|--:|--:|--:|--:|--:|
-//! | all signals | 59.9 | 82.6 | 90.8 | 94.7 | 79.3 |
-//! | without the words close together | 53.6 | 82.2 | 89.1 | 94.1 | 77.0 |
-//! | without names, folders and mentions | 53.9 | 80.9 | 88.5 | 93.4 | 78.0 |
-//! | without history | 55.6 | 82.6 | 89.1 | 93.8 | 77.3 |
-//! | without the product's language | 59.2 | 82.9 | 90.8 | 94.7 | 78.9 |
-//! | without outlines | 58.6 | 82.6 | 91.1 | 94.7 | 78.9 |
-//! | without links between files and tests | 59.5 | 83.6 | 90.8 | 94.7 | 79.3 |
-//!
-//! The last three earn their place by the probability that the fit gives the right file rather than
-//! by these hits.
+//! How often the right file is found, and what each group of signals is worth: `benches/README.md`.
 //!
 //! Doubling or halving any one weight, the saturation, the length penalty or the share of the title
-//! moves these by a point or so, which is less than the noise of 300 texts. Tried and left out,
+//! moves the hits by a point or so, which is less than the noise of 300 texts. Tried and left out,
 //! because they did not help on repositories held out: files that changed together, files that use
 //! the best ones, the folder's other files, twins with another extension, how often a file changes,
 //! its size, the title's words counted apart, exact names of definitions apart from the places they
@@ -59,13 +27,8 @@
 //! # What was weighed
 //! - **An index by hand, not tantivy.** The ranking needs counts by field and places inside the file
 //!   for a few hundred words at once, and exact figures over living files only; a posting of a hash,
-//!   six counts and a mask of 64 blocks of lines is that and no more. On kubernetes (31,217 files,
-//!   263 MB) in one run of `benches/context.rs` on 2026-11-16, in seconds on the processors because
-//!   others shared the two cores: cold 4.7 s and 180 MB with the history of 2,840 commits, against
-//!   5.8 s and 257 MB for a plain tantivy index with two threads; 45 MB on disk. Cold takes 16 to 19 ms
-//!   for each megabyte at 37, 70, 133 and 263 MB. An unchanged repository is known again in 0.1 s,
-//!   one with a hundred touched files in 0.11 s, which is 2.3 % of cold, and the whole command with
-//!   its answer takes 0.2 s and 25 MB.
+//!   six counts and a mask of 64 blocks of lines is that and no more (times beside tantivy:
+//!   `benches/README.md`).
 //! - **Folders, not only files, are remembered.** A folder whose time has not moved has the names it
 //!   had, so a second look lists only folders that changed and asks for the time of each known file.
 //!   A list of what git tracks would be no quicker and leaves out what is new.

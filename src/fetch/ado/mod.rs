@@ -26,23 +26,7 @@
 //! proxy that refuses PATCH is told by its answer); `bypassRules` and `suppressNotifications` (they
 //! need rights nobody should give us).
 //!
-//! # Figures
-//! Reading, decoding, cleaning and judging changed items beside a loop that only downloads the same
-//! batches, by `benches/fetch.rs`: two cores, one of which the simulator fills, on a busy machine
-//! but with priority over its other work; best of 7 rounds:
-//!
-//! | items | answers | loop | client | ratio | per item | peak memory |
-//! |--:|---|--:|--:|--:|--:|--:|
-//! | 1,000 | packed | 0.030 s | 0.041 s | 1.34 | 41 µs | 11 MiB |
-//! | 5,000 | packed | 0.159 s | 0.254 s | 1.60 | 51 µs | 11 MiB |
-//! | 20,000 | packed | 0.587 s | 0.785 s | 1.34 | 39 µs | 12 MiB |
-//! | 50,000 | packed | 1.568 s | 2.092 s | 1.33 | 42 µs | 15 MiB |
-//! | 20,000 | plain | 0.281 s | 0.699 s | 2.49 | 35 µs | 13 MiB |
-//!
-//! From run to run the ratio for 20,000 packed lies between 1.19 and 1.36, for plain between 1.97
-//! and 2.52; time grows with the number of items to the power of 0.99 to 1.02. With packed answers,
-//! as the service gives them, the tracker is the slowest station; without, cleaning is, and it
-//! fills a core.
+//! What reading costs beside a loop that only downloads: `benches/README.md`.
 
 mod client;
 mod credential;
