@@ -67,6 +67,7 @@ fn say_error(error: &CommandError) {
 
 fn dispatch(cli: Cli) -> Result<Code, CommandError> {
     let environment = app::snapshot();
+    #[cfg(feature = "fault-points")]
     crate::store::fault::arm(environment.raw(crate::store::fault::VARIABLE));
     cli.check()?;
     let context = Context { global: cli.global, environment, clock: Clock::system() };

@@ -19,6 +19,7 @@ mod context_index;
 mod context_rank;
 mod fuzz_properties;
 mod injection;
+mod layout;
 mod prompts;
 mod scripted_agent;
 mod transcripts;

@@ -33,7 +33,7 @@ impl Attack {
 
 /// The whole corpus, numbered from 5001.
 pub fn attacks() -> Vec<Attack> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/injection/items.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/injection/items.json");
     let nonce = fence().tag().replace("data-", "");
     let corpus = std::fs::read_to_string(path).expect("the corpus").replace("{{NONCE}}", &nonce);
     let corpus: Vec<Value> = serde_json::from_str(&corpus).expect("a list");
