@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::context::{self, BuildReport, ContextError, Index, Options, Query};
+use crate::context::{self, BuildReport, ContextError, Index, Options, Query, Subject};
 use crate::model::{BoxFuture, CleanItem, Verdict};
 use crate::run::{CodeBase, CodeContext, CodeError};
 use crate::settings::{Config, Route};
@@ -161,7 +161,7 @@ fn picture(
     verdict: &Verdict,
     budget: u32,
 ) -> Result<CodeContext, ContextError> {
-    let query = Query::from_item(item, &verdict.modules);
+    let query = Query::of(&Subject::of_item(item, Some(verdict)));
     let ranked = context::rank(&code.index, &query, RANKED)?;
     let room = tokens(budget - budget / OVERVIEW_SHARE);
     let packed = context::pack(&code.index, &query, &ranked, room)?;

@@ -1,4 +1,4 @@
-//! Paths, names with hyphens, links and fenced code in the text of an item. Pure.
+//! Paths, names with hyphens and links in the text of an item. Pure.
 
 /// Leaves out what is not the reporter's words: comments of the form, pictures, addresses.
 ///
@@ -27,21 +27,6 @@ pub(super) fn without_noise(text: &str) -> (String, Vec<String>) {
     (clean, linked)
 }
 
-/// Is this line a part of the form rather than of the report: a box to tick, or a short heading?
-fn is_form(line: &str) -> bool {
-    let line = line.trim();
-    let ticked = ["- [", "* [", "+ ["].iter().any(|mark| line.starts_with(mark))
-        && line.get(4..5) == Some("]");
-    let heading =
-        line.starts_with('#') && line.trim_start_matches('#').starts_with(' ') && line.len() < 60;
-    ticked || heading
-}
-
-/// Leaves out the lines of the form.
-pub(super) fn without_form(text: &str) -> String {
-    text.split_inclusive('\n').filter(|line| !is_form(line)).collect()
-}
-
 fn next_noise(text: &str) -> Option<usize> {
     ["<!--", "![", "http://", "https://", "data:image"]
         .iter()
@@ -55,26 +40,6 @@ fn linked_path(address: &str) -> Option<String> {
     let (_, path) = after.split_once('/')?;
     let path = path.split(['#', '?']).next().unwrap_or(path);
     (!path.is_empty()).then(|| path.to_lowercase())
-}
-
-/// The text in pieces, each with whether it stands between fences.
-pub(super) fn fenced(text: &str) -> Vec<(&str, bool)> {
-    let mut pieces = Vec::new();
-    let mut start = 0;
-    let mut inside = false;
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim_start();
-        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
-            pieces.push((&text[start..at], inside));
-            start = at + line.len();
-            inside = !inside;
-        }
-        at += line.len();
-    }
-    pieces.push((&text[start..], inside));
-    pieces.retain(|(piece, _)| !piece.is_empty());
-    pieces
 }
 
 /// Gives everything that looks like a path or a file's name.
@@ -122,18 +87,6 @@ mod tests {
         );
         assert_eq!(linked, ["src/cart.cs"]);
         assert_eq!(clean.split_whitespace().collect::<Vec<_>>(), ["see", "end"]);
-    }
-
-    #[test]
-    fn the_form_is_not_the_report() {
-        let text = "- [x] I searched\n### Steps to reproduce\nThe basket fails\n- [link](x) stays\n#1 stays\n";
-        assert_eq!(without_form(text), "The basket fails\n- [link](x) stays\n#1 stays\n");
-    }
-
-    #[test]
-    fn fences_split_the_text() {
-        let pieces = fenced("a\n```rust\nb\n```\nc");
-        assert_eq!(pieces, [("a\n", false), ("b\n", true), ("c", false)]);
     }
 
     #[test]

@@ -55,6 +55,7 @@ mod kind;
 mod language;
 mod links;
 mod mention;
+mod noise;
 mod outline;
 mod overview;
 mod pack;
@@ -70,6 +71,7 @@ mod segment;
 mod signals;
 mod spans;
 mod store;
+mod subject;
 mod term;
 
 use std::path::PathBuf;
@@ -83,10 +85,11 @@ pub use language::Language;
 pub use overview::overview;
 pub use pack::{Packed, estimate_tokens, pack};
 pub use query::{Query, Weighted};
-pub use rank::{RankedFile, rank};
+pub use rank::{RankedFile, rank, scored};
 pub use scan::{Found, Skipped, Stamp};
 pub use signals::{SIGNALS, Signals, signals};
 pub use store::remove_unused;
+pub use subject::{Subject, TextKind};
 
 /// How an index is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,20 @@
 //! What a work item says about the code: its words, weighted by where they stand, and the names,
 //! paths and symbols it mentions. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::bytes::cut;
 use super::mention;
+use super::noise::{self, Part};
+use super::subject::{Subject, TextKind};
 use super::term::{self, Space, Term};
-use crate::model::CleanItem;
 
 /// Longest text that is looked at; what follows repeats it.
 const LONGEST: usize = 60_000;
 /// Words beyond this many, the lightest first, are left out.
 const MOST_WORDS: usize = 400;
+/// A term of more words than this is a sentence, not a name.
+const LONGEST_NAME: usize = 4;
 
 /// Words that say nothing about where to look.
 const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
@@ -53,37 +56,42 @@ struct Weight(f64);
 const TITLE: Weight = Weight(3.0);
 const PROSE: Weight = Weight(1.0);
 const CODE: Weight = Weight(0.5);
-const AREA: Weight = Weight(1.0);
+const FRAME: Weight = Weight(0.5);
+const LABEL: Weight = Weight(1.0);
 const MODULE: Weight = Weight(2.0);
+const TERM: Weight = Weight(3.0);
+
+impl Weight {
+    /// What words of this weight are worth in a text of that kind.
+    fn within(self, kind: TextKind) -> Self {
+        let share = match kind {
+            TextKind::Report => 1.0,
+            TextKind::Comment => 0.5,
+            TextKind::System => 0.2,
+        };
+        Self(self.0 * share)
+    }
+}
 
 impl Query {
     /// From any text; its first line is the title.
     pub fn from_text(text: &str) -> Self {
-        let (title, body) = text.split_once('\n').unwrap_or((text, ""));
-        let mut collector = Collector::default();
-        collector.take(title, body);
-        collector.finish()
+        Self::of(&Subject::from_text(text))
     }
 
-    /// From a work item and the modules triage named.
-    pub fn from_item(item: &CleanItem, modules: &[String]) -> Self {
-        let mut collector = Collector::default();
-        let body: String =
-            item.fields.iter().map(|field| field.full.as_str()).collect::<Vec<_>>().join("\n\n");
-        collector.take(&item.item.title, &body);
-        // The first part of an area path is the project's name, which every item shares.
-        let area = item
-            .item
-            .area_path
-            .as_deref()
-            .and_then(|path| path.split_once('\\'))
-            .map_or("", |(_, rest)| rest);
-        collector.words(area, AREA);
-        item.item.tags.iter().for_each(|tag| collector.words(tag, AREA));
-        for module in modules {
+    /// From an item's words.
+    pub fn of(subject: &Subject) -> Self {
+        let mut collector = Collector::new(&subject.title);
+        collector.title(&subject.title);
+        for (kind, text) in &subject.texts {
+            collector.text(text, *kind);
+        }
+        subject.labels.iter().for_each(|label| collector.words(label, LABEL));
+        for module in &subject.modules {
             collector.words(module, MODULE);
             collector.mentions(module);
         }
+        subject.terms.iter().for_each(|term| collector.term(term));
         collector.finish()
     }
 
@@ -97,31 +105,80 @@ impl Query {
 struct Collector {
     words: BTreeMap<Term, (String, f64)>,
     identifiers: BTreeMap<String, f64>,
-    paths: std::collections::BTreeSet<String>,
+    paths: BTreeSet<String>,
     names: BTreeMap<String, f64>,
-    stop: std::collections::HashSet<&'static str>,
+    stop: HashSet<&'static str>,
     title: String,
 }
 
 impl Collector {
-    fn take(&mut self, title: &str, body: &str) {
-        self.stop = STOP.split(' ').collect();
-        self.title = title.to_lowercase();
-        let (body, linked) = mention::without_noise(cut(body, LONGEST));
-        self.paths.extend(linked);
+    fn new(title: &str) -> Self {
+        Self { stop: STOP.split(' ').collect(), title: title.to_lowercase(), ..Self::default() }
+    }
+
+    fn title(&mut self, title: &str) {
         self.words(title, TITLE);
         self.quoted(title);
         self.mentions(title);
-        self.phrases(title);
-        for (text, fenced) in mention::fenced(&body) {
-            let reported = if fenced { text.to_owned() } else { mention::without_form(text) };
-            let text = reported.as_str();
-            self.words(text, if fenced { CODE } else { PROSE });
-            self.mentions(text);
-            if !fenced {
-                self.quoted(text);
+        self.phrases(title, 1.0);
+        // A word in backticks is a name, also where it would say nothing in a sentence.
+        let stop = std::mem::take(&mut self.stop);
+        for quoted in title.split('`').skip(1).step_by(2) {
+            self.words(quoted, PROSE);
+        }
+        self.stop = stop;
+    }
+
+    fn text(&mut self, text: &str, kind: TextKind) {
+        let (text, linked) = mention::without_noise(cut(text, LONGEST));
+        self.paths.extend(linked);
+        for (part, text) in noise::pieces(&text) {
+            match part {
+                Part::Prose => {
+                    self.words(&text, PROSE.within(kind));
+                    self.quoted(&text);
+                }
+                Part::Quoted => self.words_once(&text, CODE.within(kind)),
+                Part::Frame => self.words_once(&text, FRAME.within(kind)),
+            }
+            self.mentions(&text);
+        }
+    }
+
+    /// A search term: a word, several, or a name as it may stand in the code.
+    fn term(&mut self, term: &str) {
+        self.words(term, TERM);
+        self.mentions(term);
+        self.phrases(term, TERM.0);
+        let words: Vec<&str> = term.split_whitespace().collect();
+        if let [name] = words[..] {
+            for (_, word) in term::identifiers(name.as_bytes()) {
+                if let Ok(word) = std::str::from_utf8(word)
+                    && word.len() > 2
+                {
+                    *self.identifiers.entry(word.to_owned()).or_default() += TERM.0;
+                    self.name(word, TERM.0);
+                }
+            }
+        } else if words.len() <= LONGEST_NAME {
+            // As code would write it: `doc id` is `docId` or `doc_id`.
+            for name in [words.concat(), words.join("_")] {
+                self.identifiers.entry(name).or_insert(TERM.0);
             }
         }
+    }
+
+    /// The words of a text, each counted once: repetition in code and logs is no emphasis.
+    fn words_once(&mut self, text: &str, weight: Weight) {
+        let mut seen = HashSet::new();
+        let once: Vec<String> = term::identifiers(text.as_bytes())
+            .filter_map(|(at, word)| {
+                let word = std::str::from_utf8(word).ok()?;
+                let called = text.as_bytes().get(at + word.len()) == Some(&b'(');
+                seen.insert(word).then(|| if called { format!("{word}(") } else { word.to_owned() })
+            })
+            .collect();
+        self.words(&once.join(" "), weight);
     }
 
     fn words(&mut self, text: &str, weight: Weight) {
@@ -164,9 +221,9 @@ impl Collector {
         }
     }
 
-    /// Words side by side in the title may be a name: `source maps` and `source-map.ts`.
-    fn phrases(&mut self, title: &str) {
-        let words: Vec<&str> = term::identifiers(title.as_bytes())
+    /// Words side by side in a title or a term may be a name: `source maps` and `source-map.ts`.
+    fn phrases(&mut self, text: &str, weight: f64) {
+        let words: Vec<&str> = term::identifiers(text.as_bytes())
             .filter_map(|(_, word)| std::str::from_utf8(word).ok())
             .collect();
         let says_something = |word: &&str| !self.stop.contains(word.to_ascii_lowercase().as_str());
@@ -175,7 +232,7 @@ impl Collector {
             .filter(|phrase| phrase.iter().all(says_something))
             .map(<[&str]>::concat)
             .collect();
-        phrases.iter().for_each(|phrase| self.name(phrase, 1.0));
+        phrases.iter().for_each(|phrase| self.name(phrase, weight));
     }
 
     /// Names between backticks are meant as names.

@@ -31,13 +31,22 @@ pub(super) fn order(index: &Index, query: &Query, all: &[Signals]) -> Vec<(f64, 
     scored
 }
 
+/// The signals of every file by number, and all files with their scores, best first.
+pub fn scored(
+    index: &Index,
+    query: &Query,
+) -> Result<(Vec<Signals>, Vec<(f64, usize)>), ContextError> {
+    let all = signals(index, query)?;
+    let order = order(index, query, &all);
+    Ok((all, order))
+}
+
 /// The `top` files for a query, best first. The same index and query always give the same answer.
 pub fn rank(index: &Index, query: &Query, top: usize) -> Result<Vec<RankedFile>, ContextError> {
     if query.is_empty() {
         return Ok(Vec::new());
     }
-    let all = signals(index, query)?;
-    let mut scored = order(index, query, &all);
+    let (all, mut scored) = scored(index, query)?;
     scored.retain(|(_, file)| all[*file].speaks());
     scored.truncate(top);
     let ranked = scored.into_iter().map(|(score, file)| RankedFile {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ItemId;
+use super::{Confidence, ItemId};
 
 /// How much work an item looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,16 +31,31 @@ pub struct Verdict {
     /// Parts of the code base it names, as the item's words suggest them.
     #[serde(default)]
     pub modules: Vec<String>,
-    /// One sentence for a person.
+    /// The question that only the code can answer, or else the next step.
     pub reason: String,
-    /// Items that look like the same matter.
+    /// Items that one change or decision settles together with it.
     #[serde(default)]
     pub related: Vec<ItemId>,
+    /// English words and likely names in the code by which to find the places that matter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<String>,
+    /// How sure triage is of this; none in verdicts of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
+    /// What in the text does not fit together; empty if nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doubt: String,
+    /// Items that report the same thing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub duplicates: Vec<ItemId>,
 }
 
 impl Verdict {
     /// Every text in it that the agent wrote.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
-        [&mut self.reason].into_iter().chain(&mut self.modules)
+        [&mut self.reason, &mut self.doubt]
+            .into_iter()
+            .chain(&mut self.modules)
+            .chain(&mut self.terms)
     }
 }
