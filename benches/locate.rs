@@ -203,14 +203,18 @@ impl Shown {
 fn write_dump(file: &mut std::fs::File, instance: &Instance, index: &Index, query: &Query) {
     let (all, order) = scored(index, query).expect("signals");
     let is_gold = |number: usize| instance.gold.contains(&index.files()[number].path);
-    let candidates = order.iter().enumerate().filter(|(place, (_, number))| {
-        *place < DUMPED || is_gold(*number)
-    });
+    let candidates =
+        order.iter().enumerate().filter(|(place, (_, number))| *place < DUMPED || is_gold(*number));
     for (_, (score, number)) in candidates {
         let entry = &index.files()[*number];
         let row = serde_json::json!([
-            instance.id, instance.repo, u8::from(is_gold(*number)), entry.kind.name(),
-            entry.path, score, all[*number].values(),
+            instance.id,
+            instance.repo,
+            u8::from(is_gold(*number)),
+            entry.kind.name(),
+            entry.path,
+            score,
+            all[*number].values(),
         ]);
         writeln!(file, "{row}").expect("a row of the dump");
     }
@@ -241,8 +245,15 @@ fn row<'a>(name: &str, results: impl IntoIterator<Item = &'a Outcome>) -> String
     let tokens = results.iter().map(|result| result.tokens).sum::<usize>() / results.len().max(1);
     format!(
         "{name:<40} n {:>3} hit@1 {:>5.1} @3 {:>5.1} @5 {:>5.1} @10 {:>5.1} @20 {:>5.1} all@10 {all:>5.1} | named {:>5.1} shown {:>5.1} line {:>5.1} useful {useful:>4.1} tokens {tokens} | {:.0?} {:.0?}",
-        results.len(), hits[0], hits[1], hits[2], hits[3], hits[4],
-        share(&|r| r.named), share(&|r| r.shown), share(&|r| r.visible),
+        results.len(),
+        hits[0],
+        hits[1],
+        hits[2],
+        hits[3],
+        hits[4],
+        share(&|r| r.named),
+        share(&|r| r.shown),
+        share(&|r| r.visible),
         times.get(times.len() / 2).copied().unwrap_or_default(),
         times.last().copied().unwrap_or_default(),
     )

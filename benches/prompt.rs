@@ -113,12 +113,9 @@ fn deep_prompt(prompts: &Prompts, config: &Config, fence: &Fence, item: &CleanIt
         context.push_str("src/tracking/events.rs: fn merge(events: &[Event]) -> Timeline\n");
     }
     let verdict = Verdict {
-        id: item.item.id,
-        complexity: Complexity::Moderate,
         needs_deep_analysis: true,
         modules: vec!["Tracking".to_owned()],
-        reason: "The cause is not obvious from the text.".to_owned(),
-        related: Vec::new(),
+        ..Verdict::new(item.item.id, Complexity::Moderate, "Which step loses the newest event?")
     };
     let request = analyze::Request { item, verdict: &verdict, overview: "", context: &context };
     analyze::render(prompts, request, &config.analyze, fence).unwrap()

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::context::{self, BuildReport, ContextError, Index, Options, Query, RankedFile};
+use crate::clean::{Budget, clean_item};
+use crate::context::{self, BuildReport, ContextError, Index, Options, Query, RankedFile, Subject};
+use crate::fetch::ado::saved_item;
+use crate::settings::Config;
 
 /// Arguments of `heartbeat context`.
 #[derive(Debug, Args)]
@@ -14,8 +17,18 @@ pub struct ContextArgs {
     #[arg(long, value_name = "DIR")]
     pub repo: PathBuf,
     /// A file with the item's text, its title in the first line; `-` reads standard input.
+    #[arg(long, value_name = "FILE", required_unless_present = "item")]
+    pub query_file: Option<PathBuf>,
+    /// A work item as Azure DevOps gives it, such as `az boards work-item show --id 7 -o json`;
+    /// `-` reads standard input.
+    #[arg(long, value_name = "FILE.json", conflicts_with = "query_file")]
+    pub item: Option<PathBuf>,
+    /// Search terms, as triage would name them: words or names in the code; may be repeated.
+    #[arg(long, value_name = "TERM,…", value_delimiter = ',')]
+    pub terms: Vec<String>,
+    /// A file with search terms, one per line.
     #[arg(long, value_name = "FILE")]
-    pub query_file: PathBuf,
+    pub terms_file: Option<PathBuf>,
     /// Number of files to print.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
@@ -54,6 +67,14 @@ pub enum ContextCommandError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The file is not a work item.
+    #[error("{} is not a work item as Azure DevOps gives it: {source}", path.display())]
+    Item {
+        /// As given.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
     #[error(transparent)]
     Context(#[from] ContextError),
     /// Standard output cannot be written.
@@ -70,16 +91,13 @@ impl From<ContextCommandError> for super::error::CommandError {
 /// Runs the command: builds or updates the index below `indexes`, prints to `out`, explains to `notes`.
 pub fn run(
     arguments: &ContextArgs,
+    config: &Config,
     indexes: &Path,
     out: &mut impl Write,
     notes: &mut impl Write,
 ) -> Result<(), ContextCommandError> {
     let folder = arguments.index_dir.as_deref().unwrap_or(indexes);
-    let text = read_query(&arguments.query_file).map_err(|source| ContextCommandError::Query {
-        path: arguments.query_file.clone(),
-        source,
-    })?;
-    let query = Query::from_text(&text);
+    let query = Query::of(&subject(arguments, config)?);
     let question = |index: &Index| {
         let ranked = context::rank(index, &query, arguments.top)?;
         let text = match arguments.format {
@@ -100,15 +118,34 @@ pub fn run(
     Ok(say(&report, &ranked, arguments.explain, notes)?)
 }
 
-fn read_query(path: &Path) -> std::io::Result<String> {
+/// What is asked: built by the same code as in a run.
+fn subject(arguments: &ContextArgs, config: &Config) -> Result<Subject, ContextCommandError> {
+    let subject = match (&arguments.item, &arguments.query_file) {
+        (Some(path), _) => {
+            let json = read(path)?;
+            let item = saved_item(&json, &config.source.text_fields)
+                .map_err(|source| ContextCommandError::Item { path: path.clone(), source })?;
+            let (full, tight) = (config.analyze.max_item_tokens, config.triage.max_item_tokens);
+            Subject::of_item(&clean_item(item, &Budget::per_item(full, tight)), None)
+        }
+        (None, Some(path)) => Subject::from_text(&read(path)?),
+        (None, None) => Subject::default(),
+    };
+    let from_file = arguments.terms_file.as_deref().map(read).transpose()?.unwrap_or_default();
+    let terms = arguments.terms.iter().map(String::as_str).chain(from_file.lines());
+    let terms = terms.map(str::trim).filter(|term| !term.is_empty()).map(str::to_owned);
+    Ok(subject.with_terms(terms))
+}
+
+fn read(path: &Path) -> Result<String, ContextCommandError> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)?;
-        bytes
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
     } else {
-        std::fs::read(path)?
+        std::fs::read(path)
     };
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let unreadable = |source| ContextCommandError::Query { path: path.to_owned(), source };
+    Ok(String::from_utf8_lossy(&bytes.map_err(unreadable)?).into_owned())
 }
 
 fn write_json(

@@ -357,6 +357,7 @@ impl Context {
         let indexes = app::state_folder(&config, &self.environment)?.join("index");
         context::run(
             &args,
+            &config,
             &indexes,
             &mut std::io::stdout().lock(),
             &mut std::io::stderr().lock(),

@@ -51,6 +51,22 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// A verdict that says this and nothing else.
+    pub fn new(id: ItemId, complexity: Complexity, reason: impl Into<String>) -> Self {
+        Self {
+            id,
+            complexity,
+            needs_deep_analysis: false,
+            modules: Vec::new(),
+            reason: reason.into(),
+            related: Vec::new(),
+            terms: Vec::new(),
+            confidence: None,
+            doubt: String::new(),
+            duplicates: Vec::new(),
+        }
+    }
+
     /// Every text in it that the agent wrote.
     pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
         [&mut self.reason, &mut self.doubt]

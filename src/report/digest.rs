@@ -314,12 +314,9 @@ pub mod samples {
             key: ItemKey::new("ado", ItemId(id)),
             title: words.into(),
             verdict: Verdict {
-                id: ItemId(id),
-                complexity: Complexity::Simple,
                 needs_deep_analysis: true,
-                modules: Vec::new(),
-                reason: words.into(),
                 related: vec![ItemId(85 - id)],
+                ..Verdict::new(ItemId(id), Complexity::Simple, words)
             },
         }
     }

@@ -57,14 +57,7 @@ fn page(planned: Vec<Planned>) -> PageRecord {
 }
 
 fn verdict(id: i64, deep: bool) -> Verdict {
-    Verdict {
-        id: ItemId(id),
-        complexity: Complexity::Simple,
-        needs_deep_analysis: deep,
-        modules: Vec::new(),
-        reason: "because".into(),
-        related: Vec::new(),
-    }
+    Verdict { needs_deep_analysis: deep, ..Verdict::new(ItemId(id), Complexity::Simple, "because") }
 }
 
 fn finding() -> Finding {

@@ -29,12 +29,8 @@ pub fn fallback(item: &CleanItem) -> Fallback {
         false => (Destination::Person, "Triage gave no usable verdict; left to a person."),
     };
     let verdict = Verdict {
-        id: item.item.id,
-        complexity: Complexity::Moderate,
         needs_deep_analysis: urgent,
-        modules: Vec::new(),
-        reason: reason.to_owned(),
-        related: Vec::new(),
+        ..Verdict::new(item.item.id, Complexity::Moderate, reason)
     };
     Fallback { destination, verdict }
 }

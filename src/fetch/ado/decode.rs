@@ -102,6 +102,25 @@ impl Decoder {
     }
 }
 
+/// A work item from a saved answer of the tracker, such as `az boards work-item show` prints; its
+/// discussion, if there is one beside the fields, under `comments`.
+pub fn saved_item(json: &str, text_fields: &[String]) -> Result<WorkItem, serde_json::Error> {
+    let value: serde_json::Value = serde_json::from_str(json)?;
+    let discussion = value.get("comments").cloned().unwrap_or_default();
+    let decoder = Decoder {
+        source: String::new(),
+        base_url: String::new(),
+        text_fields: text_fields.to_vec(),
+        plain_fields: Vec::new(),
+    };
+    let mut item = decoder.item(serde_json::from_value(value)?, Timestamp::UNIX_EPOCH).item;
+    if discussion.is_array() {
+        let entries: Vec<wire::CommentEntry> = serde_json::from_value(discussion)?;
+        item.comments = entries.into_iter().filter_map(comment).collect();
+    }
+    Ok(item)
+}
+
 /// Decodes one comment; none if it is deleted or empty.
 pub fn comment(wire: wire::CommentEntry) -> Option<Comment> {
     if wire.is_deleted || wire.text.trim().is_empty() {

@@ -50,6 +50,7 @@ use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 
 pub use credential::{Credential, FixedCredential};
+pub use decode::saved_item;
 pub use probe::Probe;
 pub use write_back::{Glance, WriteBack, Written};
 

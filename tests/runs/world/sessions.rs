@@ -169,12 +169,8 @@ fn end_of(job: &Job, play: Play) -> SessionEnd {
 
 fn verdicts(prompt: &str) -> Vec<Verdict> {
     let verdict = |(id, version)| Verdict {
-        id: ItemId(id),
-        complexity: heartbeat::model::Complexity::Simple,
         needs_deep_analysis: is_deep(version),
-        modules: Vec::new(),
-        reason: "It says so in its text.".into(),
-        related: Vec::new(),
+        ..Verdict::new(ItemId(id), heartbeat::model::Complexity::Simple, "It says so in its text.")
     };
     marks(prompt).into_iter().map(verdict).collect()
 }

@@ -47,11 +47,14 @@ pub fn item(id: i64, title: &str, text: &str) -> CleanItem {
 /// What triage might have said about it.
 pub fn verdict(id: i64) -> Verdict {
     Verdict {
-        id: ItemId(id),
-        complexity: heartbeat::model::Complexity::Moderate,
         needs_deep_analysis: true,
         modules: vec!["Billing".to_owned()],
-        reason: "The total differs from the sum of the lines.".to_owned(),
         related: vec![ItemId(7)],
+        terms: vec!["invoice total".to_owned(), "sum_lines".to_owned()],
+        ..Verdict::new(
+            ItemId(id),
+            heartbeat::model::Complexity::Moderate,
+            "Where does the total lose a cent against the sum of the lines?",
+        )
     }
 }
