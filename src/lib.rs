@@ -10,7 +10,7 @@
 //! every step emits events ─▶ store (one ordered log) ─▶ fold ─▶ terminal · live.json · dashboard · report
 //! ```
 //!
-//! [`run::Run::perform`] reads top to bottom like that line. The modules below stand in its order.
+//! [`run::perform`] reads top to bottom like that line. The modules below stand in its order.
 //!
 //! # Rooms, and who may touch what
 //!

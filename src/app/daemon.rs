@@ -22,7 +22,7 @@ use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
 use crate::report::terminal::Progress;
-use crate::run::Ended;
+use crate::run::{self, RunEnd};
 use crate::schedule::waker::{LONGEST_SLEEP, Pace, WakeSource};
 use crate::schedule::{Decision, day_in};
 use crate::session::{StopHandle, StopReason};
@@ -33,7 +33,7 @@ use crate::store::{Journal, LockError, RunLock, TickRow};
 struct Running {
     id: RunId,
     stop: StopHandle,
-    task: JoinHandle<Result<Ended, CommandError>>,
+    task: JoinHandle<Result<RunEnd, CommandError>>,
 }
 
 /// How long to wait before a state that could not be used is tried again.
@@ -411,7 +411,7 @@ fn stamp(reloader: &Reloader) -> Option<Stamp> {
 /// Waits for the run that is going on; for ever if there is none.
 async fn finished(
     running: &mut Option<Running>,
-) -> Result<Result<Ended, CommandError>, tokio::task::JoinError> {
+) -> Result<Result<RunEnd, CommandError>, tokio::task::JoinError> {
     match running {
         Some(running) => (&mut running.task).await,
         None => std::future::pending().await,
@@ -426,22 +426,22 @@ async fn run_once(
     trigger: Trigger,
     stop: StopHandle,
     progress: Progress,
-) -> Result<Ended, CommandError> {
+) -> Result<RunEnd, CommandError> {
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), Some(id))?;
     startup::close_crashed_runs(journal.store(), &setting.clock).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
-    let run = setting.run(trigger, journal, id, stop)?;
+    let cx = setting.run_context(trigger, journal.clone(), id, stop)?;
     let ended = tokio::select! {
-        ended = run.perform().instrument(once::run_span(id)) => ended?,
+        ended = run::perform(&cx).instrument(once::run_span(id)) => ended?,
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
-    once::tidy(setting, run.journal.store()).await;
-    drop(run);
+    once::tidy(setting, journal.store()).await;
+    drop((cx, journal));
     watchers.finish().await;
     Ok(ended)
 }
 
-fn tell_end(ended: Result<Result<Ended, CommandError>, tokio::task::JoinError>) {
+fn tell_end(ended: Result<Result<RunEnd, CommandError>, tokio::task::JoinError>) {
     match ended {
         Ok(Ok(ended)) => match ended.error {
             Some(error) => tracing::error!(outcome = ?ended.outcome, %error, "run ended"),

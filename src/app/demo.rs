@@ -107,7 +107,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// In the state, where nothing else can be in its way; for a rehearsal, which writes nothing there,
+/// In the state, where nothing else can be in its way; for a dry run, which writes nothing there,
 /// in a folder that goes with the demo.
 fn sample_code(
     state: &Path,

@@ -89,5 +89,6 @@ fn run_code(error: &RunError) -> Code {
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
         RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
         RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,
+        RunError::Panicked { .. } => Code::Unexpected,
     }
 }

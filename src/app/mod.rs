@@ -1,7 +1,7 @@
 //! The composition root: the only place that names concrete edges.
 //!
 //! [`Setting`] is everything one run needs, built from one configuration. `once` performs a single
-//! run or a rehearsal, `daemon` follows the schedule, `demo` puts the simulators in the world's
+//! run or a dry run, `daemon` follows the schedule, `demo` puts the simulators in the world's
 //! place.
 
 pub mod aftermath;

@@ -1,4 +1,4 @@
-//! One run now, or its rehearsal.
+//! One run now, or a dry run.
 
 use jiff::SignedDuration;
 use tracing::Instrument as _;
@@ -11,7 +11,7 @@ use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
 use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};
 use crate::report::terminal::Progress;
-use crate::run::{Ended, Rehearsal};
+use crate::run::{self, DryRun, RunEnd};
 use crate::session::StopHandle;
 use crate::store::{Journal, RunLock, Store};
 
@@ -28,9 +28,9 @@ pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, Co
     let journal = Journal::open(store.clone(), setting.clock.clone(), Some(id))?;
     startup::close_crashed_runs(&store, &setting.clock).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
-    let run = setting.run(Trigger::Manual, journal.clone(), id, stop.clone())?;
+    let cx = setting.run_context(Trigger::Manual, journal.clone(), id, stop.clone())?;
     let ended = tokio::select! {
-        ended = run.perform().instrument(run_span(id)) => ended?,
+        ended = run::perform(&cx).instrument(run_span(id)) => ended?,
         // Neither of these ends by itself: they live beside the run.
         never = signals.pass_on(&stop) => match never {},
         never = lock.keep_fresh(&setting.clock) => match never {},
@@ -52,15 +52,15 @@ pub(super) fn run_span(id: RunId) -> tracing::Span {
     tracing::error_span!("run", run_id = %id)
 }
 
-/// Says what a run would do, on a copy of the state.
-pub async fn rehearse(setting: &Setting) -> Result<Rehearsal, CommandError> {
+/// Shows what a run would do, on a copy of the state.
+pub async fn dry_run(setting: &Setting) -> Result<DryRun, CommandError> {
     let folder = TemporaryFolder::new("dry-run")
         .map_err(CommandError::io("cannot create a temporary folder"))?;
     let setting = setting.on_copy(&folder)?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
     let id = RunId(uuid::Uuid::now_v7());
-    let run = setting.run(Trigger::Manual, journal, id, StopHandle::new())?;
-    Ok(run.rehearse().await?)
+    let cx = setting.run_context(Trigger::Manual, journal, id, StopHandle::new())?;
+    Ok(run::dry_run(&cx).await?)
 }
 
 /// Old events and logs go when a run is over; what cannot go now goes next time.
@@ -92,7 +92,7 @@ async fn report(
     store: &Store,
     journal: &Journal,
     run: RunId,
-    ended: Ended,
+    ended: RunEnd,
     stopped_by: Option<Code>,
 ) -> Result<RunReport, CommandError> {
     let view = journal.view();

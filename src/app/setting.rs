@@ -18,7 +18,7 @@ use crate::fetch::ado::{AdoSource, Credential};
 use crate::fetch::{Guarded, Source};
 use crate::model::RunId;
 use crate::prompt::Prompts;
-use crate::run::{Edges, Publisher, Run, RunError};
+use crate::run::{Edges, Publisher, RunContext, RunError};
 use crate::session::StopHandle;
 use crate::settings::{Config, Environment};
 use crate::store::{Journal, Store};
@@ -131,7 +131,7 @@ impl Setting {
         })
     }
 
-    /// The same on a copy of its state, for a rehearsal.
+    /// The same on a copy of its state, for a dry run.
     pub fn on_copy(&self, folder: &TemporaryFolder) -> Result<Self, CommandError> {
         crate::store::scratch_copy(&self.state, folder.path())?;
         let state = folder.path().to_path_buf();
@@ -143,17 +143,17 @@ impl Setting {
         Ok(Store::open(&self.state)?)
     }
 
-    /// A run on this setting.
-    pub fn run(
+    /// What a run on this setting needs.
+    pub fn run_context(
         &self,
         trigger: Trigger,
         journal: Journal,
         id: RunId,
         stop: StopHandle,
-    ) -> Result<Run, CommandError> {
+    ) -> Result<RunContext, CommandError> {
         let edges = self.edges(&journal)?;
         let (config, prompts) = (Arc::clone(&self.config), Arc::clone(&self.prompts));
-        Ok(Run::new(id, trigger, config, prompts, journal, edges, stop))
+        Ok(RunContext::new(id, trigger, config, prompts, journal, edges, stop))
     }
 
     fn ado(&self, journal: &Journal) -> Result<AdoSource, CommandError> {

@@ -1,4 +1,4 @@
-//! How a rehearsal reads.
+//! How a dry run reads.
 
 use std::fmt::Write as _;
 
@@ -6,38 +6,38 @@ use crate::clean::estimate_tokens;
 use crate::event::Decision;
 use crate::event::fold::decision_name;
 use crate::report::lines::{clip, short_key, word};
-use crate::run::{Rehearsal, RehearsedDecision, RehearsedPrompt};
+use crate::run::{DryRun, DryRunDecision, DryRunPrompt};
 
 /// For a terminal: decisions, prompts, and the most it could cost.
-pub fn render(rehearsal: &Rehearsal) -> String {
+pub fn render(dry_run: &DryRun) -> String {
     let mut text = String::from("Decisions\n");
-    for decision in &rehearsal.decisions {
+    for decision in &dry_run.decisions {
         render_decision(&mut text, decision);
     }
     // Writing to a string cannot fail.
-    let _: std::fmt::Result = writeln!(text, "  {}", counts(rehearsal));
-    for prompt in &rehearsal.prompts {
+    let _: std::fmt::Result = writeln!(text, "  {}", counts(dry_run));
+    for prompt in &dry_run.prompts {
         render_prompt(&mut text, prompt);
     }
-    if let Some(answer) = &rehearsal.write_back {
+    if let Some(answer) = &dry_run.write_back {
         let _: std::fmt::Result = writeln!(text, "\nWrite-back: {answer}.");
     }
-    for trouble in &rehearsal.trouble {
+    for trouble in &dry_run.trouble {
         let _: std::fmt::Result = writeln!(text, "\nNot analysed: {trouble}.");
     }
     let _: std::fmt::Result = writeln!(
         text,
         "\nA run would start at most {} sessions and spend at most {} (budget {} per run).\n\
          Nothing was started or written.",
-        rehearsal.sessions_at_most, rehearsal.worst_case, rehearsal.budget_per_run
+        dry_run.sessions_at_most, dry_run.worst_case, dry_run.budget_per_run
     );
     text
 }
 
 /// Such as `100 new, 4900 deferred, 12 unchanged`.
-fn counts(rehearsal: &Rehearsal) -> String {
+fn counts(dry_run: &DryRun) -> String {
     let mut counts: Vec<(&str, u64)> = Vec::new();
-    for decision in &rehearsal.decisions {
+    for decision in &dry_run.decisions {
         let name = decision_name(decision.decision);
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
@@ -46,12 +46,12 @@ fn counts(rehearsal: &Rehearsal) -> String {
     }
     let unchanged = decision_name(Decision::Unchanged);
     counts.retain(|(name, _)| *name != unchanged);
-    counts.push((unchanged, rehearsal.unchanged));
+    counts.push((unchanged, dry_run.unchanged));
     let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     parts.join(", ")
 }
 
-fn render_decision(text: &mut String, decision: &RehearsedDecision) {
+fn render_decision(text: &mut String, decision: &DryRunDecision) {
     let saving = decision.text.map_or_else(String::new, |stats| {
         format!(
             " · text {} → {} tokens",
@@ -79,7 +79,7 @@ fn estimate_of(bytes: usize) -> u64 {
     estimate_tokens(&" ".repeat(bytes.min(1 << 24)))
 }
 
-fn render_prompt(text: &mut String, prompt: &RehearsedPrompt) {
+fn render_prompt(text: &mut String, prompt: &DryRunPrompt) {
     let subject = prompt.item.as_ref().map(short_key).unwrap_or_default();
     let _: std::fmt::Result = writeln!(
         text,

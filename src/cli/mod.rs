@@ -74,7 +74,7 @@ fn dispatch(cli: Cli) -> Result<Code, CommandError> {
     match cli.command {
         Some(Command::Simulate(Simulate::Agent(args))) => Ok(simulate_agent(&args)),
         Some(command) => context.command(command),
-        None if cli.dry_run => context.on_runtime(unless_stopped(context.rehearse(cli.demo))),
+        None if cli.dry_run => context.on_runtime(unless_stopped(context.dry_run(cli.demo))),
         None if cli.once => context.on_runtime(context.once(cli.demo)),
         None => context.on_runtime(context.follow_schedule(cli.demo)),
     }
@@ -97,7 +97,7 @@ enum Purpose {
     Service,
 }
 
-/// A rehearsal writes nothing, a log neither.
+/// A dry run writes nothing, not even a log.
 fn without_log_file(config: &Config) -> Config {
     let mut config = config.clone();
     config.log.file = PathBuf::new();
@@ -216,7 +216,7 @@ impl Context {
         Ok(code_of(&report))
     }
 
-    async fn rehearse(&self, with_demo: bool) -> Result<Code, CommandError> {
+    async fn dry_run(&self, with_demo: bool) -> Result<Code, CommandError> {
         let (setting, world) = if with_demo {
             let demo = self.demo(demo::Fresh::No).await?;
             (demo.setting.clone(), Some(demo))
@@ -225,8 +225,8 @@ impl Context {
         };
         let config = without_log_file(&setting.config);
         self.start_logging(&config, Purpose::Command, Telemetry::default())?;
-        let rehearsal = once::rehearse(&setting).await?;
-        self.print(&rehearsal, dry::render)?;
+        let dry_run = once::dry_run(&setting).await?;
+        self.print(&dry_run, dry::render)?;
         if let Some(world) = world {
             world.simulator.stop().await;
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-use crate::model::CleanItem;
+use crate::model::{CleanItem, WorkItem};
 use crate::settings::WatchedField;
 
 /// Everything beside the item that changes what an analysis would see.
@@ -41,7 +41,23 @@ pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
         part(&format!("{field:?}"));
         part(&watched_value(item, field));
     }
-    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+    hex(&hash.finalize())
+}
+
+/// For an item whose texts could not be cleaned: over its raw texts, so that an edit is noticed.
+pub fn raw_fingerprint(item: &WorkItem) -> String {
+    let comments = item.comments.iter().map(|comment| &comment.raw);
+    let texts = item.texts.iter().map(|text| &text.raw).chain(comments);
+    let mut hash = Sha256::new();
+    for text in std::iter::once(&item.title).chain(texts) {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
+    }
+    hex(&hash.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a string cannot fail.
         let _: std::fmt::Result = write!(text, "{byte:02x}");
         text
@@ -69,7 +85,7 @@ fn watched_value(item: &CleanItem, field: WatchedField) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::model::{Alarms, CleanField, ItemId, ItemKey, Links, TextStats, WorkItem};
+    use crate::model::{Alarms, CleanField, ItemId, ItemKey, Links, TextStats};
 
     pub(crate) fn item(id: i64, text: &str) -> CleanItem {
         let item = WorkItem {

@@ -5,10 +5,10 @@
 
 mod decide;
 mod fingerprint;
-mod line;
+mod queue;
 mod retry;
 
 pub use decide::{Decided, Known, Seen, Standing, decide};
-pub use fingerprint::{FingerprintInputs, fingerprint};
-pub use line::{Line, Place, in_order};
+pub use fingerprint::{FingerprintInputs, fingerprint, raw_fingerprint};
+pub use queue::{Queue, QueuePosition, QueuedItem, in_order};
 pub use retry::{RetryPolicy, next_attempt};

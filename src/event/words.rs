@@ -94,6 +94,8 @@ pub enum Reason {
     ForAPerson,
     /// Triage says no deep analysis is needed.
     NotNeeded,
+    /// Our cleaner failed on its text, which is a bug; it stays so until it changes or is retried.
+    CannotBeRead,
     /// No longer readable.
     Deleted,
     /// Reached a terminal state, or left the query.

@@ -106,6 +106,8 @@ pub enum Outcome {
     },
     /// Something of it could not be killed; its slot stays taken.
     Unkillable,
+    /// Our own code panicked, which is a bug.
+    Panicked,
 }
 
 /// The detail inside an [`Outcome`]: closed as well.
@@ -192,6 +194,7 @@ impl Outcome {
             Self::Orphaned => "orphaned",
             Self::ProviderLimit { .. } => "provider_limit",
             Self::Unkillable => "unkillable",
+            Self::Panicked => "panicked",
         }
     }
 

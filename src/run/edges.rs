@@ -107,6 +107,13 @@ pub struct CodeContext {
     pub tokens: u64,
 }
 
+impl CodeContext {
+    /// Nothing is known of the code in `root`.
+    pub fn empty(root: PathBuf) -> Self {
+        Self { root, overview: String::new(), context: String::new(), files: 0, tokens: 0 }
+    }
+}
+
 /// The code base cannot be used as it should be.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CodeError {

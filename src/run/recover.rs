@@ -1,65 +1,95 @@
-//! Before anything new: what an earlier life left behind is resolved, and what it paid for is
-//! used.
+//! Recover: what an interrupted run or a panic left behind is cleared, and what was already paid for
+//! is used.
 
-use super::{Run, RunError};
-use crate::model::{ItemKey, SessionEnd, Stage};
-use crate::store::{DeepResult, StoreError, TriageResult, UnappliedSession};
-use crate::triage;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-impl Run {
-    /// Ends orphaned sessions, gives back claims that never became sessions, and applies results
-    /// that were stored but not yet used.
-    pub(super) async fn recover(&self) -> Result<(), RunError> {
-        self.edges.sessions.resolve_orphans().await.map_err(StoreError::Ledger)?;
-        self.journal.claims().give_back_unstarted().await?;
-        for session in self.journal.store().results().unapplied().await? {
-            match session.stage {
-                Stage::Triage => self.apply_left_triage(session).await?,
-                Stage::Deep => self.apply_left_deep(session).await?,
-            }
+use super::launch::claim_for;
+use super::{RunContext, RunError, analyse, code, record};
+use crate::dedupe::QueuedItem;
+use crate::model::{ItemId, ItemKey, Outcome, SessionEnd, Stage, Usd};
+use crate::store::{BudgetCaps, Claim, DeepResult, StoreError, TriageResult, UnappliedSession};
+use crate::triage::{self, Checked};
+
+/// Ends orphaned sessions, gives back claims whose session never started, and applies results that
+/// were stored but not yet used. Only while no session of this run is alive.
+pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> {
+    cx.edges.sessions.resolve_orphans().await.map_err(StoreError::Ledger)?;
+    cx.journal.claims().give_back_unstarted().await?;
+    for session in cx.store().results().unapplied().await? {
+        match session.stage {
+            Stage::Triage => apply_triage(cx, session).await?,
+            Stage::Deep => apply_deep(cx, session).await?,
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// Usable verdicts are stored; the other items are simply still in line.
-    async fn apply_left_triage(&self, left: UnappliedSession) -> Result<(), RunError> {
-        let ids: Vec<_> = left.subject.iter().filter_map(|(key, _)| key.item_id()).collect();
-        let mut checked = match (&left.outcome, &left.output) {
-            (outcome, Some(output)) if outcome.is_success() => triage::check(&ids, output),
-            _ => triage::Checked::default(),
-        };
-        self.clear_of_secrets(&mut checked.verdicts).await;
-        let judged = |(key, fingerprint): (ItemKey, String)| {
-            let verdict = checked.verdicts.iter().find(|v| Some(v.id) == key.item_id())?.clone();
-            Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None })
-        };
-        let results = left.subject.into_iter().filter_map(judged).collect();
-        Ok(self.journal.results().apply_triage(Some(left.session), results).await?)
+/// Analyses of these items panicked. Their sessions are swept; each panic is a failed attempt.
+pub(super) async fn after_panics(cx: &RunContext, items: Vec<QueuedItem>) -> Result<(), RunError> {
+    finish_interrupted(cx).await?;
+    for item in items {
+        tracing::error!(item = %item.key(), "the analysis panicked, which is a bug; it is a failed attempt");
+        count_attempt(cx, &item).await?;
     }
+    Ok(())
+}
 
-    async fn apply_left_deep(&self, left: UnappliedSession) -> Result<(), RunError> {
-        let Some((key, fingerprint)) = left.subject.into_iter().next() else { return Ok(()) };
-        let end = SessionEnd {
-            output: left.output,
-            usage: left.usage,
-            ..SessionEnd::without_words(left.outcome)
-        };
-        let root = self.root_read_for(key.clone()).await?;
-        let result = self.deep_result(left.session, end, left.attempt, root.as_deref());
-        let result = self.without_secrets(left.session, result).await;
-        let found = match &result {
-            DeepResult::Finished(finding) => Some(finding.clone()),
-            _ => None,
-        };
-        self.journal
-            .results()
-            .apply_deep(left.session, self.id, key.clone(), fingerprint, result)
-            .await?;
-        // The revision it was made from: nothing was read since.
-        let seen = self.journal.store().items().get(key.clone()).await?.map(|row| row.revision);
-        match (found, seen) {
-            (Some(finding), Some(seen)) => self.publish(&key, seen, &finding).await,
-            _ => Ok(()),
-        }
+/// A panic before a session started has left no attempt yet. One after it has: the item is no longer
+/// pending, and nothing is claimed here.
+async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunError> {
+    let (key, print) = (item.key().clone(), item.fingerprint.clone());
+    let claim = claim_for(cx, Stage::Deep, vec![(key.clone(), print.clone())]);
+    // It cost nothing, so it is counted whatever was spent.
+    let no_cap = Usd::from_micros(i64::MAX);
+    let caps = BudgetCaps { per_run: no_cap, per_day: no_cap };
+    let claim = Claim { worst_case: Usd::ZERO, caps, ..claim };
+    let session = claim.session;
+    let Ok(attempt) = cx.journal.claims().take(claim).await? else { return Ok(()) };
+    let result = analyse::failed(cx, session, Outcome::Panicked, attempt);
+    Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
+}
+
+/// Usable verdicts are stored; the other items simply stay queued.
+async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
+    let ids: Vec<_> = left.subject.iter().filter_map(|(key, _)| key.item_id()).collect();
+    let output = left.output.filter(|_| left.outcome.is_success());
+    let mut checked = output.map(|output| check_verdicts(&ids, &output)).unwrap_or_default();
+    super::triage::remove_secrets(cx, &mut checked.verdicts).await;
+    let judged = |(key, fingerprint): (ItemKey, String)| {
+        let verdict = checked.verdicts.iter().find(|v| Some(v.id) == key.item_id())?.clone();
+        Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None })
+    };
+    let results = left.subject.into_iter().filter_map(judged).collect();
+    Ok(cx.journal.results().apply_triage(Some(left.session), results).await?)
+}
+
+/// A panic on a strange answer must not reach the run: the next one would meet the same answer.
+pub(super) fn check_verdicts(ids: &[ItemId], output: &serde_json::Value) -> Checked {
+    catch_unwind(AssertUnwindSafe(|| triage::check(ids, output))).unwrap_or_else(|_| {
+        tracing::error!(
+            "checking triage's answer panicked, which is a bug; the answer is rejected"
+        );
+        Checked { missing: ids.to_vec(), ..Checked::default() }
+    })
+}
+
+async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
+    let Some((key, print)) = left.subject.into_iter().next() else { return Ok(()) };
+    let end = SessionEnd {
+        output: left.output,
+        usage: left.usage,
+        ..SessionEnd::without_words(left.outcome)
+    };
+    let root = code::root_read_for(cx, key.clone()).await?;
+    let result = analyse::result_of(cx, left.session, end, left.attempt, root.as_deref()).await;
+    cx.journal
+        .results()
+        .apply_deep(left.session, cx.id, key.clone(), print, result.clone())
+        .await?;
+    let DeepResult::Finished(finding) = result else { return Ok(()) };
+    // Nothing was read since: the stored revision is the one the finding was made from.
+    match cx.store().items().get(key.clone()).await? {
+        Some(row) => record::publish(cx, &key, row.revision, &finding).await,
+        None => Ok(()),
     }
 }

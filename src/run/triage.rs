@@ -1,227 +1,257 @@
-//! One session for all changed items: ask, check each id, ask once more for those that failed,
-//! then the stated default.
+//! Triage: one cheap session for all items without a verdict.
+//!
+//! Each id of the answer is checked by itself. Items without a usable verdict are asked about once
+//! more, and then get the stated default.
 
 use std::collections::HashMap;
 
-use super::analyze::not_its_fault;
-use super::gate::Started;
-use super::{Job, Run, RunError, Work};
-use crate::dedupe::in_order;
+use super::launch::{EndedSession, Launch, Launched, launch};
+use super::recover::check_verdicts;
+use super::{RunContext, RunError, analyse};
+use crate::dedupe::{QueuedItem, in_order};
 use crate::event::{Event, Reason};
-use crate::model::{ItemId, ItemKey, RetryClass, SessionEnd, SessionId, Stage, Verdict};
-use crate::prompt::Fence;
+use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
+use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::TriageResult;
 use crate::triage::{self, Asking, Batch, Destination};
 
-/// Who is who in a run's triage.
-type ById = HashMap<ItemId, Work>;
+/// The items of this run's triage, by their number.
+type Untriaged = HashMap<ItemId, QueuedItem>;
 
-impl Run {
-    /// Gives every item its verdict and returns those that deserve a session of their own, first
-    /// in line first. Verdicts of earlier runs are not asked for again.
-    pub(super) async fn triage(&self, work: Vec<Work>) -> Result<Vec<Work>, RunError> {
-        let order: Vec<ItemId> = work.iter().map(|work| work.item.item.id).collect();
-        let (judged, new): (Vec<_>, Vec<_>) =
-            work.into_iter().partition(|work| work.verdict.is_some());
-        let mut deep: ById = judged.into_iter().map(|work| (work.item.item.id, work)).collect();
-        let mut failed = 0;
-        if !new.is_empty() {
-            let (verdicts, without) = self.ask(new).await?;
-            failed = without;
-            deep.extend(verdicts);
-        }
-        let deep: Vec<Work> = order.iter().filter_map(|id| deep.remove(id)).collect();
-        // Triage's word may change the order.
-        let deep = in_order(deep, |work| work.place(&self.config.order));
-        let triaged = self.journal.view().triaged;
-        self.emit(Event::TriageEnded { triaged, deep: deep.len() as u64, failed });
-        Ok(deep)
+/// Gives every item a verdict and returns those for deep analysis, in the queue's order. Verdicts
+/// of earlier runs still apply.
+pub(super) async fn judge(
+    cx: &RunContext,
+    queue: Vec<QueuedItem>,
+) -> Result<Vec<QueuedItem>, RunError> {
+    let (mut deep, new): (Vec<_>, Vec<_>) =
+        queue.into_iter().partition(|item| item.verdict.is_some());
+    let (mut failed, mut fault) = (0, None);
+    if !new.is_empty() {
+        let mut triage = Triage::of(cx, new);
+        triage.ask_all().await?;
+        failed = triage.failed;
+        fault = triage.fault;
+        deep.extend(triage.deep);
     }
-
-    /// Asks about all of them in as few sessions as fit. Returns those for deep analysis and how
-    /// many got no session that worked.
-    async fn ask(&self, new: Vec<Work>) -> Result<(ById, u64), RunError> {
-        let items: Vec<_> = new.iter().map(|work| work.item.clone()).collect();
-        let batches = triage::plan_batches(&items, &self.config.triage);
-        self.emit(Event::TriageStarted {
-            items: items.len() as u64,
-            sessions: u32::try_from(batches.len()).unwrap_or(u32::MAX),
-        });
-        let mut by_id: ById = new.into_iter().map(|work| (work.item.item.id, work)).collect();
-        let (mut deep, mut failed) = (ById::new(), 0);
-        let mut closed: Option<Reason> = None;
-        for batch in batches {
-            if let Some(reason) = closed {
-                self.leave(&batch, &by_id, reason).await?;
-                continue;
-            }
-            match self.ask_batch(&batch, &by_id, Asking::First).await? {
-                Asked::Answered(session, answer) => {
-                    let verdicts = self.judge(&batch, &by_id, session, *answer).await?;
-                    deep.extend(take_deep(verdicts, &mut by_id));
-                }
-                Asked::Failed(hopeless) => {
-                    failed += batch.items.len() as u64;
-                    let hopeless: Vec<_> = hopeless.iter().filter_map(ItemKey::item_id).collect();
-                    let verdicts = self.store_defaults(&by_id, &hopeless).await?;
-                    deep.extend(take_deep(verdicts, &mut by_id));
-                    let rest: Vec<_> =
-                        batch.ids().into_iter().filter(|id| !hopeless.contains(id)).collect();
-                    self.leave(&batch.only(&rest), &by_id, Reason::TriageFailed).await?;
-                }
-                Asked::Refused(reason) => {
-                    closed = Some(reason);
-                    self.leave(&batch, &by_id, reason).await?;
-                }
-            }
+    let triaged = cx.journal.view().triaged;
+    cx.emit(Event::TriageEnded { triaged, deep: deep.len() as u64, failed });
+    match fault {
+        Some(fault) => {
+            cx.refuse_for(None, &fault);
+            Err(fault)
         }
-        Ok((deep, failed))
-    }
-
-    async fn ask_batch(
-        &self,
-        batch: &Batch,
-        by_id: &ById,
-        asking: Asking,
-    ) -> Result<Asked, RunError> {
-        let session = Self::new_session();
-        let fence = Fence::new(uuid::Uuid::now_v7());
-        let words = triage::render(&self.prompts, batch, &fence, asking)?;
-        let (run, stage) = (self.id, Stage::Triage);
-        let job = Job { session, run, stage, item: None, attempt: 1, words, repository: None };
-        let subject = subject(batch, by_id);
-        let cost = self.config.triage.max_cost;
-        match self.start(job, subject.clone(), cost, &StopHandle::new()).await? {
-            Started::Ended(session, end) if end.outcome.is_success() => {
-                Ok(Asked::Answered(session, end))
-            }
-            Started::Ended(session, end) => match end.outcome.retry_class() {
-                RetryClass::DoesNotCount => {
-                    self.journal.results().apply_triage(Some(session), Vec::new()).await?;
-                    Ok(Asked::Refused(not_its_fault(&end.outcome)))
-                }
-                _ => {
-                    let most = self.config.limits.max_attempts;
-                    Ok(Asked::Failed(
-                        self.journal.results().triage_failed(session, subject, most).await?,
-                    ))
-                }
-            },
-            Started::Refused(reason) => Ok(Asked::Refused(reason)),
-            Started::Taken => Ok(Asked::Failed(Vec::new())),
-        }
-    }
-
-    /// Checks an answer and stores what is usable; asks once more for the rest, then applies the
-    /// stated default. The first answer is stored before the second question is asked.
-    async fn judge(
-        &self,
-        batch: &Batch,
-        by_id: &ById,
-        session: SessionId,
-        answer: SessionEnd,
-    ) -> Result<Vec<Verdict>, RunError> {
-        let output = answer.output.unwrap_or_default();
-        let checked = triage::check(&batch.ids(), &output);
-        let failed = batch.only(&checked.failed());
-        let mut deep = self.store_verdicts(by_id, Some(session), checked.verdicts).await?;
-        if failed.items.is_empty() {
-            return Ok(deep);
-        }
-        let mut without = failed.ids();
-        match self.ask_batch(&failed, by_id, Asking::Again).await? {
-            Asked::Answered(session, end) => {
-                let again = triage::check(&without, &end.output.unwrap_or_default());
-                without = again.failed();
-                deep.extend(self.store_verdicts(by_id, Some(session), again.verdicts).await?);
-            }
-            Asked::Failed(_) => {}
-            Asked::Refused(reason) => {
-                // They were not asked again: no default yet, the next run asks.
-                self.leave(&failed, by_id, reason).await?;
-                return Ok(deep);
-            }
-        }
-        deep.extend(self.store_defaults(by_id, &without).await?);
-        Ok(deep)
-    }
-
-    async fn store_verdicts(
-        &self,
-        by_id: &ById,
-        session: Option<SessionId>,
-        mut verdicts: Vec<Verdict>,
-    ) -> Result<Vec<Verdict>, RunError> {
-        self.clear_of_secrets(&mut verdicts).await;
-        let results = verdicts
-            .iter()
-            .filter_map(|verdict| by_id.get(&verdict.id).map(|work| (work, verdict)))
-            .map(|(work, verdict)| result(work, verdict.clone(), true, None))
-            .collect();
-        self.journal.results().apply_triage(session, results).await?;
-        Ok(verdicts.into_iter().filter(|verdict| verdict.needs_deep_analysis).collect())
-    }
-
-    /// The same for verdicts as for findings.
-    pub(super) async fn clear_of_secrets(&self, verdicts: &mut [Verdict]) {
-        if verdicts.is_empty() {
-            return;
-        }
-        let held = self.edges.secrets.held().await;
-        let texts = held.remove_from_all(verdicts.iter_mut().flat_map(Verdict::texts_mut));
-        if texts > 0 {
-            tracing::error!(run_id = %self.id, texts, "removed one of heartbeat's credentials \
-                                                       from a triage verdict");
-        }
-    }
-
-    async fn store_defaults(&self, by_id: &ById, ids: &[ItemId]) -> Result<Vec<Verdict>, RunError> {
-        let (mut results, mut deep) = (Vec::new(), Vec::new());
-        for work in ids.iter().filter_map(|id| by_id.get(id)) {
-            let fallback = triage::fallback(&work.item);
-            let park = match fallback.destination {
-                Destination::Deep => None,
-                Destination::Person => Some(Reason::ForAPerson),
-            };
-            if park.is_none() {
-                deep.push(fallback.verdict.clone());
-            }
-            results.push(result(work, fallback.verdict, false, park));
-        }
-        self.journal.results().apply_triage(None, results).await?;
-        Ok(deep)
-    }
-
-    /// The whole batch stays in line, with the reason.
-    async fn leave(&self, batch: &Batch, by_id: &ById, reason: Reason) -> Result<(), RunError> {
-        let keys = subject(batch, by_id).into_iter().map(|(key, _)| key).collect();
-        Ok(self.journal.items().defer(keys, reason).await?)
+        None => Ok(in_order(deep, &cx.config.order)),
     }
 }
 
-/// What came of a question.
-enum Asked {
-    Answered(SessionId, Box<SessionEnd>),
-    /// With those who failed too often to be asked again.
+/// The prompts of this run's triage sessions, for a dry run.
+pub(super) fn prompts(cx: &RunContext, queue: &[QueuedItem]) -> Result<Vec<Rendered>, RunError> {
+    let new = queue.iter().filter(|item| item.verdict.is_none());
+    let items: Vec<_> = new.map(|item| item.item.clone()).collect();
+    let batches = triage::plan_batches(&items, &cx.config.triage);
+    batches.iter().map(|batch| prompt(cx, batch, Asking::First)).collect()
+}
+
+fn prompt(cx: &RunContext, batch: &Batch, asking: Asking) -> Result<Rendered, RunError> {
+    let fence = Fence::new(uuid::Uuid::now_v7());
+    Ok(triage::render(&cx.prompts, batch, &fence, asking)?)
+}
+
+/// Triage under way.
+struct Triage<'a> {
+    cx: &'a RunContext,
+    items: Untriaged,
+    batches: Vec<Batch>,
+    deep: Vec<QueuedItem>,
+    /// Items whose session failed.
+    failed: u64,
+    /// No other session of this run can work either.
+    fault: Option<RunError>,
+}
+
+/// What came of one session.
+enum BatchOutcome {
+    Answered(SessionId, serde_json::Value),
+    /// With the items that failed too often to be asked about again.
     Failed(Vec<ItemKey>),
     Refused(Reason),
 }
 
-fn subject(batch: &Batch, by_id: &ById) -> Vec<(ItemKey, String)> {
-    let one = |work: &Work| (work.item.item.key.clone(), work.fingerprint.clone());
-    batch.items.iter().filter_map(|item| by_id.get(&item.id)).map(one).collect()
+impl<'a> Triage<'a> {
+    fn of(cx: &'a RunContext, new: Vec<QueuedItem>) -> Self {
+        let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
+        let batches = triage::plan_batches(&items, &cx.config.triage);
+        let items = new.into_iter().map(|item| (item.id(), item)).collect();
+        Self { cx, items, batches, deep: Vec::new(), failed: 0, fault: None }
+    }
+
+    /// One batch after the other. Once a session is refused, the rest waits for the next run.
+    async fn ask_all(&mut self) -> Result<(), RunError> {
+        let batches = std::mem::take(&mut self.batches);
+        self.cx.emit(Event::TriageStarted {
+            items: self.items.len() as u64,
+            sessions: u32::try_from(batches.len()).unwrap_or(u32::MAX),
+        });
+        let mut closed: Option<Reason> = None;
+        for batch in batches {
+            if let Some(reason) = closed {
+                self.defer(&batch, reason).await?;
+                continue;
+            }
+            match self.ask(&batch, Asking::First).await? {
+                BatchOutcome::Answered(session, answer) => {
+                    self.take_answer(&batch, session, &answer).await?;
+                }
+                BatchOutcome::Failed(exhausted) => {
+                    self.failed += batch.items.len() as u64;
+                    let exhausted: Vec<_> = exhausted.iter().filter_map(ItemKey::item_id).collect();
+                    self.apply_defaults(&exhausted).await?;
+                    let mut rest = batch.ids();
+                    rest.retain(|id| !exhausted.contains(id));
+                    self.defer(&batch.only(&rest), Reason::TriageFailed).await?;
+                }
+                BatchOutcome::Refused(reason) => {
+                    closed = Some(reason);
+                    self.defer(&batch, reason).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the usable verdicts, asks once more about the rest, then applies the default. The
+    /// first answer is stored before the second question is asked.
+    async fn take_answer(
+        &mut self,
+        batch: &Batch,
+        session: SessionId,
+        answer: &serde_json::Value,
+    ) -> Result<(), RunError> {
+        let checked = check_verdicts(&batch.ids(), answer);
+        let again = batch.only(&checked.failed());
+        self.apply_verdicts(session, checked.verdicts).await?;
+        if again.items.is_empty() {
+            return Ok(());
+        }
+        let mut without = again.ids();
+        match self.ask(&again, Asking::Again).await? {
+            BatchOutcome::Answered(session, answer) => {
+                let checked = check_verdicts(&without, &answer);
+                without = checked.failed();
+                self.apply_verdicts(session, checked.verdicts).await?;
+            }
+            BatchOutcome::Failed(_) => {}
+            // They were not asked about again: no default yet, the next run asks.
+            BatchOutcome::Refused(reason) => return self.defer(&again, reason).await,
+        }
+        self.apply_defaults(&without).await
+    }
+
+    async fn ask(&mut self, batch: &Batch, asking: Asking) -> Result<BatchOutcome, RunError> {
+        let (cx, subject) = (self.cx, self.subject(batch));
+        let request = Launch {
+            stage: Stage::Triage,
+            subject: subject.clone(),
+            prompt: prompt(cx, batch, asking)?,
+            repository: None,
+            stop: StopHandle::new(),
+        };
+        let EndedSession { id, end, fault, .. } = match launch(cx, request).await? {
+            Launched::Ended(session) => *session,
+            Launched::Refused(reason) => return Ok(BatchOutcome::Refused(reason)),
+            Launched::Taken => return Ok(BatchOutcome::Failed(Vec::new())),
+        };
+        self.fault = self.fault.take().or(fault);
+        match end.outcome.retry_class() {
+            RetryClass::Done => Ok(BatchOutcome::Answered(id, end.output.unwrap_or_default())),
+            RetryClass::DoesNotCount => {
+                cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
+                Ok(BatchOutcome::Refused(analyse::deferral_reason(&end.outcome)))
+            }
+            RetryClass::CountsAsAttempt => {
+                let most = cx.config.limits.max_attempts;
+                Ok(BatchOutcome::Failed(
+                    cx.journal.results().triage_failed(id, subject, most).await?,
+                ))
+            }
+        }
+    }
+
+    async fn apply_verdicts(
+        &mut self,
+        session: SessionId,
+        mut verdicts: Vec<Verdict>,
+    ) -> Result<(), RunError> {
+        remove_secrets(self.cx, &mut verdicts).await;
+        let known = |verdict: &Verdict| self.items.get(&verdict.id).zip(Some(verdict.clone()));
+        let results: Vec<_> = verdicts
+            .iter()
+            .filter_map(known)
+            .map(|(item, verdict)| result(item, verdict, true, None))
+            .collect();
+        self.cx.journal.results().apply_triage(Some(session), results).await?;
+        self.send_on(verdicts);
+        Ok(())
+    }
+
+    /// Items without a usable verdict: urgent ones go to deep analysis, the others to a person.
+    async fn apply_defaults(&mut self, ids: &[ItemId]) -> Result<(), RunError> {
+        let (mut results, mut verdicts) = (Vec::new(), Vec::new());
+        for item in ids.iter().filter_map(|id| self.items.get(id)) {
+            let fallback = triage::fallback(&item.item);
+            let park = match fallback.destination {
+                Destination::Deep => None,
+                Destination::Person => Some(Reason::ForAPerson),
+            };
+            verdicts.push(fallback.verdict.clone());
+            results.push(result(item, fallback.verdict, false, park));
+        }
+        self.cx.journal.results().apply_triage(None, results).await?;
+        self.send_on(verdicts);
+        Ok(())
+    }
+
+    /// Moves the items that need deep analysis on.
+    fn send_on(&mut self, verdicts: Vec<Verdict>) {
+        for verdict in verdicts.into_iter().filter(|verdict| verdict.needs_deep_analysis) {
+            if let Some(item) = self.items.remove(&verdict.id) {
+                self.deep.push(QueuedItem { verdict: Some(verdict), ..item });
+            }
+        }
+    }
+
+    /// The items of a batch stay queued, with the reason.
+    async fn defer(&self, batch: &Batch, reason: Reason) -> Result<(), RunError> {
+        let keys = self.subject(batch).into_iter().map(|(key, _)| key).collect();
+        Ok(self.cx.journal.items().defer(keys, reason).await?)
+    }
+
+    fn subject(&self, batch: &Batch) -> Vec<(ItemKey, String)> {
+        let one = |item: &QueuedItem| (item.key().clone(), item.fingerprint.clone());
+        batch.items.iter().filter_map(|item| self.items.get(&item.id)).map(one).collect()
+    }
 }
 
-fn result(work: &Work, verdict: Verdict, from_model: bool, park: Option<Reason>) -> TriageResult {
-    let (key, fingerprint) = (work.item.item.key.clone(), work.fingerprint.clone());
+/// A model may repeat a credential that it should not have seen.
+pub(super) async fn remove_secrets(cx: &RunContext, verdicts: &mut [Verdict]) {
+    if verdicts.is_empty() {
+        return;
+    }
+    let held = cx.edges.secrets.held().await;
+    let removed = held.remove_from_all(verdicts.iter_mut().flat_map(Verdict::texts_mut));
+    if removed > 0 {
+        tracing::error!(run_id = %cx.id, texts = removed, "removed one of heartbeat's credentials from a triage verdict");
+    }
+}
+
+fn result(
+    item: &QueuedItem,
+    verdict: Verdict,
+    from_model: bool,
+    park: Option<Reason>,
+) -> TriageResult {
+    let (key, fingerprint) = (item.key().clone(), item.fingerprint.clone());
     TriageResult { key, fingerprint, verdict, from_model, park }
-}
-
-fn take_deep(verdicts: Vec<Verdict>, by_id: &mut ById) -> ById {
-    let judged = |verdict: Verdict| {
-        let id = verdict.id;
-        by_id.remove(&id).map(|work| (id, Work { verdict: Some(verdict), ..work }))
-    };
-    verdicts.into_iter().filter_map(judged).collect()
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::world::{Play, World, config};
 use heartbeat::event::{RunOutcome, Trigger};
 use heartbeat::model::{Stage, Usd};
-use heartbeat::run::Ended;
+use heartbeat::run::RunEnd;
 use heartbeat::session::StopReason;
 use heartbeat::settings::FirstRun;
 use serde_json::Value;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-async fn run(world: &World) -> Ended {
+async fn run(world: &World) -> RunEnd {
     world.run(Trigger::Manual).await.unwrap().unwrap()
 }
 
@@ -27,7 +27,7 @@ fn deep_starts(world: &World) -> usize {
 }
 
 /// The figure called `name`; one that is not there is no zero.
-fn figure(ended: &Ended, name: &str) -> u64 {
+fn figure(ended: &RunEnd, name: &str) -> u64 {
     let summary = serde_json::to_value(ended.summary).unwrap();
     summary[name].as_u64().unwrap_or_else(|| panic!("no {name} in {summary}"))
 }
@@ -97,33 +97,33 @@ async fn a_silent_tracker_does_not_make_a_run_outlive_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_tells_every_decision_of_a_big_backlog() {
+async fn a_dry_run_tells_every_decision_of_a_big_backlog() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path(), config(|config| config.limits.max_deep_per_run = 7));
     world.outside.lock().unwrap().page_size = 500;
     for id in 1..=5000 {
         world.add(id, 1, 2);
     }
-    let rehearsal = world.rehearse().await.unwrap();
-    assert_eq!(rehearsal.decisions.len(), 5000);
-    let told = serde_json::to_value(&rehearsal).unwrap();
+    let dry_run = world.dry_run().await.unwrap();
+    assert_eq!(dry_run.decisions.len(), 5000);
+    let told = serde_json::to_value(&dry_run).unwrap();
     let decided = |word: &str| {
         let decisions = told["decisions"].as_array().unwrap();
         decisions.iter().filter(|decision| decision["decision"] == word).count()
     };
     assert_eq!((decided("new"), decided("deferred")), (100, 4900), "an item has one decision");
     // Each triage may ask once more for what got no usable verdict.
-    let triages = rehearsal.prompts.iter().filter(|prompt| prompt.stage == Stage::Triage).count();
-    assert_eq!(rehearsal.sessions_at_most, 2 * triages + 7);
+    let triages = dry_run.prompts.iter().filter(|prompt| prompt.stage == Stage::Triage).count();
+    assert_eq!(dry_run.sessions_at_most, 2 * triages + 7);
     let most = 2.0 * 0.25 * f64::from(u32::try_from(triages).unwrap()) + 7.0 * 0.5;
-    assert_eq!(rehearsal.worst_case, Usd::from_dollars(most));
+    assert_eq!(dry_run.worst_case, Usd::from_dollars(most));
 }
 
 /// The words that share out everything that was fetched.
 const SHARES: [&str; 7] =
     ["new", "changed", "carried_over", "unchanged", "baseline", "crowded_out", "resting"];
 
-fn shares(ended: &Ended) -> Vec<u64> {
+fn shares(ended: &RunEnd) -> Vec<u64> {
     let shares: Vec<u64> = SHARES.iter().map(|name| figure(ended, name)).collect();
     assert_eq!(shares.iter().sum::<u64>(), figure(ended, "fetched"), "{shares:?}");
     shares
@@ -260,7 +260,7 @@ async fn a_machine_that_can_start_nothing_costs_no_item_its_attempts() {
     let world = World::new(folder.path(), config(|config| config.limits.max_live_sessions = 1));
     world.add(1, 1, 2);
     world.add(2, 1, 3);
-    let told = |ended: Ended| {
+    let told = |ended: RunEnd| {
         assert_eq!(ended.outcome, RunOutcome::NotNow);
         ended.error.unwrap().to_string()
     };
@@ -317,8 +317,8 @@ async fn an_item_whose_code_base_is_missing_waits_for_it_and_the_run_says_so() {
         let error = ended.error.unwrap().to_string();
         assert!(error.contains(&root.display().to_string()), "{error}");
         assert_eq!(world.row(1).unwrap(), ("pending".into(), "no_code_base".into(), 0));
-        let rehearsal = world.rehearse().await.unwrap();
-        assert_eq!((rehearsal.sessions_at_most, rehearsal.trouble.len()), (0, 1));
+        let dry_run = world.dry_run().await.unwrap();
+        assert_eq!((dry_run.sessions_at_most, dry_run.trouble.len()), (0, 1));
     }
     assert_eq!(deep_starts(&world), 0);
     std::fs::create_dir(&root).unwrap();

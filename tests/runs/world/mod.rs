@@ -13,7 +13,7 @@ use heartbeat::event::{Reason, Trigger};
 use heartbeat::model::{BoxFuture, CleanItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
 use heartbeat::run::{
-    CodeBase, CodeContext, CodeError, Edges, Ended, Gate, Publisher, Rehearsal, Run, RunError,
+    CodeBase, CodeContext, CodeError, DryRun, Edges, Gate, Publisher, RunContext, RunEnd, RunError,
 };
 use heartbeat::session::StopHandle;
 use heartbeat::settings::Config;
@@ -141,13 +141,13 @@ impl World {
     }
 
     /// One run, until it ends or the world crashes; none: it crashed.
-    pub async fn run(&self, trigger: Trigger) -> Result<Option<Ended>, StoreError> {
+    pub async fn run(&self, trigger: Trigger) -> Result<Option<RunEnd>, StoreError> {
         let (crash, mut crashed) = tokio::sync::watch::channel(false);
         self.outside.lock().unwrap().crash = Some(crash);
         let id = RunId(uuid::Uuid::now_v7());
         let run = self.prepare(trigger, id, Some(id))?;
         let performed = tokio::select! {
-            ended = run.perform() => ended.map(Some),
+            ended = heartbeat::run::perform(&run) => ended.map(Some),
             _ = crashed.wait_for(|crashed| *crashed) => Ok(None),
         };
         self.clock.advance_ms(1000);
@@ -155,12 +155,17 @@ impl World {
     }
 
     /// What a run would do.
-    pub async fn rehearse(&self) -> Result<Rehearsal, RunError> {
+    pub async fn dry_run(&self) -> Result<DryRun, RunError> {
         let id = RunId(uuid::Uuid::now_v7());
-        self.prepare(Trigger::Manual, id, None)?.rehearse().await
+        heartbeat::run::dry_run(&self.prepare(Trigger::Manual, id, None)?).await
     }
 
-    fn prepare(&self, trigger: Trigger, id: RunId, log: Option<RunId>) -> Result<Run, StoreError> {
+    fn prepare(
+        &self,
+        trigger: Trigger,
+        id: RunId,
+        log: Option<RunId>,
+    ) -> Result<RunContext, StoreError> {
         let journal = Journal::open(Store::open(&self.state)?, self.clock.clone(), log)?;
         let prompts = Prompts::load(&self.config, |path| std::fs::read_to_string(path)).unwrap();
         let sessions = ScriptedSessions { world: self.clone(), journal: journal.clone() };
@@ -175,7 +180,7 @@ impl World {
             secrets: Arc::new(heartbeat::settings::HeldSecrets::default()),
         };
         let (config, prompts) = (Arc::clone(&self.config), Arc::new(prompts));
-        Ok(Run::new(id, trigger, config, prompts, journal, edges, self.stop.clone()))
+        Ok(RunContext::new(id, trigger, config, prompts, journal, edges, self.stop.clone()))
     }
 
     pub fn open_database(&self) -> rusqlite::Connection {

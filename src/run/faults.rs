@@ -1,44 +1,39 @@
-//! A session that could not work because of a setting: which one, and what to do about it.
+//! Sessions that failed because of a setting or the machine, and what to do about it.
 //!
-//! Every other session would end the same way, so the run ends too. Nothing counts against the
-//! items, and the next run tries again: whoever corrects the setting has nothing else to do.
+//! Every other session would end the same way, so the run ends too. The attempt is not counted, and
+//! the next run tries again: whoever corrects the setting has nothing else to do.
 
-use super::{Job, Run, RunError};
-use crate::event::Reason;
+use super::{RunContext, RunError};
 use crate::model::{FailureKind, Outcome, SessionEnd, Stage};
 use crate::report::lines::word;
 use crate::settings::{AgentAuth, Config};
 
-impl Run {
-    /// Remembers what a session has shown about the agent's configuration.
-    pub(super) async fn note_agent(&self, job: &Job, end: &SessionEnd) -> Result<(), RunError> {
-        let fault = setting_to_correct(&end.outcome, job.stage, &self.config);
-        match &fault {
-            Some(fault) => {
-                let said = end.stderr_tail.trim().lines().next_back().unwrap_or_default();
-                tracing::error!(stage = %job.stage, %fault, said, "the agent cannot be used");
-                // The first to find it is the one to tell.
-                if self.agent_fault.set(fault.clone()).is_ok() {
-                    self.refuse(job.item.clone(), Reason::AgentConfig, fault.clone());
-                }
-            }
-            // Only an answer of the model shows that the agent works.
-            None if !end.outcome.is_success() => return Ok(()),
-            None => {}
-        }
-        Ok(self.journal.provider().note_agent_fault(fault).await?)
+/// The fault that a session's end shows, if it shows one. The store remembers whether the agent is
+/// usable, for `status`.
+pub(super) async fn shown_by(
+    cx: &RunContext,
+    stage: Stage,
+    end: &SessionEnd,
+) -> Result<Option<RunError>, RunError> {
+    let last_line = end.stderr_tail.trim().lines().next_back().unwrap_or_default();
+    if let Some(advice) = setting_to_correct(&end.outcome, stage, &cx.config) {
+        tracing::error!(%stage, %advice, stderr = last_line, "the agent cannot be used");
+        cx.journal.provider().note_agent_fault(Some(advice.clone())).await?;
+        return Ok(Some(RunError::AgentConfig(advice)));
     }
-
-    /// The end of the run, if a session has shown that no session can work.
-    pub(super) fn agent_is_usable(&self) -> Result<(), RunError> {
-        match self.agent_fault.get() {
-            Some(fault) => Err(RunError::AgentConfig(fault.clone())),
-            None => Ok(()),
-        }
+    if end.outcome.is_success() {
+        // Only a reply of the model shows that the agent works.
+        cx.journal.provider().note_agent_fault(None).await?;
     }
+    if !matches!(end.outcome, Outcome::SpawnFailed { .. }) {
+        return Ok(None);
+    }
+    let outcome = end.outcome.to_string();
+    let why = if last_line.is_empty() { outcome } else { last_line.to_owned() };
+    Ok(Some(RunError::CannotStart(why)))
 }
 
-/// The setting behind an outcome, in a sentence for whoever has to correct it.
+/// Names the setting that has to be corrected.
 fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Option<String> {
     let (section, model, fallback) = match stage {
         Stage::Triage => ("triage", &config.triage.model, ""),
@@ -70,7 +65,7 @@ fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Optio
     })
 }
 
-/// Why the provider refuses work; with the setting to look at, where it is one.
+/// Why the provider refuses work, with the setting to look at.
 pub(super) fn provider_reason(why: FailureKind, config: &Config) -> String {
     match (why, config.agent.auth) {
         (FailureKind::Authentication, AgentAuth::ApiKey) => {

@@ -1,0 +1,174 @@
+//! Analyse: one bounded session on the code base, and what its end means for the item.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use super::launch::{EndedSession, Launch, Launched, launch};
+use super::{CodeContext, RunContext, RunError};
+use crate::analyze::{self, Request};
+use crate::dedupe::{QueuedItem, RetryPolicy, next_attempt};
+use crate::event::Reason;
+use crate::model::{FailureKind, Finding, Outcome, RetryClass, SessionEnd, SessionId, Stage};
+use crate::prompt::{Fence, Rendered};
+use crate::session::StopHandle;
+use crate::store::DeepResult;
+use crate::triage;
+
+/// What came of an item's analysis.
+pub(super) enum Analysis {
+    Ended {
+        session: SessionId,
+        result: DeepResult,
+        /// No other session of this run can work either.
+        fault: Option<RunError>,
+    },
+    /// No session started, for this reason.
+    Refused(Reason),
+    /// The item is no longer pending.
+    Taken,
+}
+
+/// Runs the session and checks its finding.
+pub(super) async fn run_session(
+    cx: &RunContext,
+    item: &QueuedItem,
+    context: &CodeContext,
+    stop: &StopHandle,
+) -> Result<Analysis, RunError> {
+    let request = Launch {
+        stage: Stage::Deep,
+        subject: vec![(item.key().clone(), item.fingerprint.clone())],
+        prompt: prompt(cx, item, context)?,
+        repository: Some(context.root.clone()),
+        stop: stop.clone(),
+    };
+    Ok(match launch(cx, request).await? {
+        Launched::Ended(session) => {
+            let EndedSession { id, attempt, end, fault } = *session;
+            let result = result_of(cx, id, end, attempt, Some(&context.root)).await;
+            Analysis::Ended { session: id, result, fault }
+        }
+        Launched::Refused(reason) => Analysis::Refused(reason),
+        Launched::Taken => Analysis::Taken,
+    })
+}
+
+/// The prompt of an item's session.
+pub(super) fn prompt(
+    cx: &RunContext,
+    item: &QueuedItem,
+    context: &CodeContext,
+) -> Result<Rendered, RunError> {
+    // Only a dry run gets here before triage.
+    let default = || triage::fallback(&item.item).verdict;
+    let verdict = item.verdict.clone().unwrap_or_else(default);
+    let request = Request {
+        item: &item.item,
+        verdict: &verdict,
+        overview: &context.overview,
+        context: &context.context,
+    };
+    let fence = Fence::new(uuid::Uuid::now_v7());
+    Ok(analyze::render(&cx.prompts, request, &cx.config.analyze, &fence)?)
+}
+
+/// What a session's end means for its item.
+pub(super) async fn result_of(
+    cx: &RunContext,
+    session: SessionId,
+    end: SessionEnd,
+    attempt: u32,
+    root: Option<&Path>,
+) -> DeepResult {
+    let outcome = match end.outcome {
+        Outcome::Completed => match finding_in(&end, root) {
+            Ok(finding) => return finished(cx, session, finding).await,
+            Err(why) => Outcome::BadOutput { why },
+        },
+        other => other,
+    };
+    match outcome {
+        Outcome::Cancelled { why: FailureKind::ItemGone } => DeepResult::Gone(outcome),
+        // A machine that shuts down ends keepers as a person would, and then us.
+        Outcome::Cancelled { why: FailureKind::Operator } if !cx.stop.requested() => {
+            DeepResult::Stopped(outcome)
+        }
+        Outcome::Cancelled { why: FailureKind::Operator } => {
+            DeepResult::NotItsFault(outcome, Reason::Shutdown)
+        }
+        _ if outcome.retry_class() == RetryClass::DoesNotCount => {
+            let reason = deferral_reason(&outcome);
+            DeepResult::NotItsFault(outcome, reason)
+        }
+        _ => failed(cx, session, outcome, attempt),
+    }
+}
+
+/// A failed attempt: tried again later, or given up.
+pub(super) fn failed(
+    cx: &RunContext,
+    session: SessionId,
+    outcome: Outcome,
+    attempt: u32,
+) -> DeepResult {
+    let policy = RetryPolicy {
+        max_attempts: cx.config.limits.max_attempts,
+        first_delay: cx.config.dedupe.retry_delay,
+    };
+    match next_attempt(cx.now(), attempt, policy, jitter(session)) {
+        Some(next) => DeepResult::TryAgain(outcome, next),
+        None => DeepResult::GiveUp(outcome),
+    }
+}
+
+/// An agent may repeat a credential that it should not have seen; it is removed before anybody else
+/// sees it.
+async fn finished(cx: &RunContext, session: SessionId, mut finding: Finding) -> DeepResult {
+    let removed = cx.edges.secrets.held().await.remove_from_all(finding.texts_mut());
+    if removed > 0 {
+        tracing::error!(session_id = %session, texts = removed, "removed one of heartbeat's credentials from a finding");
+    }
+    DeepResult::Finished(Box::new(finding))
+}
+
+/// A panic on a strange answer must not reach the run: the next one would meet the same answer.
+fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureKind> {
+    let output = end.output.as_ref().ok_or(FailureKind::SchemaIgnored)?;
+    let checked = catch_unwind(AssertUnwindSafe(|| {
+        let mut finding = analyze::check(output)?;
+        if let Some(root) = root {
+            analyze::mark_missing_files(&mut finding, |path| root.join(path).is_file());
+        }
+        Ok::<_, analyze::CheckError>(finding)
+    }));
+    match checked {
+        Ok(Ok(finding)) => Ok(finding),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "rejected a finding");
+            Err(FailureKind::SchemaViolated)
+        }
+        Err(_) => {
+            tracing::error!(
+                "checking the finding panicked, which is a bug; the finding is rejected"
+            );
+            Err(FailureKind::SchemaViolated)
+        }
+    }
+}
+
+/// Why an item stays queued after a session that is not counted.
+pub(super) fn deferral_reason(outcome: &Outcome) -> Reason {
+    match outcome {
+        Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
+        outcome if outcome.is_configuration() => Reason::AgentConfig,
+        Outcome::SpawnFailed { .. } => Reason::CannotStart,
+        Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,
+        Outcome::Cancelled { why: FailureKind::Operator } => Reason::StoppedByOperator,
+        _ => Reason::Shutdown,
+    }
+}
+
+/// From 0 to 1, different for each session, and without a source of randomness.
+fn jitter(session: SessionId) -> f64 {
+    f64::from(session.0.as_bytes()[15]) / 255.0
+}

@@ -1,0 +1,185 @@
+//! `--dry-run`: the stages of a run on a copy of the state, up to the point where money is spent.
+//!
+//! It shows every decision, every prompt with its size, and the worst case in dollars. Deep
+//! prompts are shown for the first items of the queue as if triage sent them on: that is the most
+//! a run can do.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::{Publishing, RunContext, RunError, analyse, code, read, triage};
+use crate::dedupe::QueuedItem;
+use crate::event::{Decision, Event, Reason};
+use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
+use crate::prompt::Rendered;
+
+/// Events read from the log in one go.
+const EVENTS_AT_ONCE: u32 = 1000;
+
+/// What a run would do.
+#[derive(Debug, Clone, Serialize)]
+pub struct DryRun {
+    /// Every decision that is not "unchanged", one per item.
+    pub decisions: Vec<DryRunDecision>,
+    /// Items with nothing to do.
+    pub unchanged: u64,
+    /// Every prompt that would be sent.
+    pub prompts: Vec<DryRunPrompt>,
+    /// Sessions at most.
+    pub sessions_at_most: usize,
+    /// The most it could cost, within the budgets.
+    pub worst_case: Usd,
+    /// The budget of a run.
+    pub budget_per_run: Usd,
+    /// What the tracker says to a comment on the first item, if findings are written back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_back: Option<String>,
+    /// What would keep deep sessions from starting, such as a code base that is not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<String>,
+}
+
+/// One decision.
+#[derive(Debug, Clone, Serialize)]
+pub struct DryRunDecision {
+    /// Which item.
+    pub item: ItemKey,
+    /// Its title.
+    pub title: String,
+    /// What.
+    pub decision: Decision,
+    /// Why.
+    pub reason: Reason,
+    /// Sizes before and after cleaning; only for work of this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextStats>,
+    /// Hidden or invisible text that was left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alarms: Option<Alarms>,
+}
+
+/// One prompt.
+#[derive(Debug, Clone, Serialize)]
+pub struct DryRunPrompt {
+    /// Triage or deep.
+    pub stage: Stage,
+    /// For which item; none for triage.
+    pub item: Option<ItemKey>,
+    /// Estimated tokens, schema included.
+    pub tokens: u64,
+    /// The most the session may cost.
+    pub worst_case: Usd,
+    /// The system part.
+    pub system: String,
+    /// The rest.
+    pub user: String,
+}
+
+/// Reads and plans, renders the prompts, and stops there. The journal must be on a copy of the
+/// state.
+pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
+    let before = cx.store().events().last_number().await?;
+    let queue = read(cx).await?;
+    cx.journal.flush().await?;
+    let (triage_cost, deep_cost) = (cx.config.triage.max_cost, cx.config.analyze.max_cost);
+    let triage = triage::prompts(cx, &queue)?.into_iter();
+    let mut prompts: Vec<_> =
+        triage.map(|words| prompt(Stage::Triage, None, words, triage_cost)).collect();
+    // Each may be followed by one more, for the items without a usable verdict.
+    let again = prompts.len();
+    let (deep, trouble) = deep_prompts(cx, &queue, deep_cost).await?;
+    prompts.extend(deep);
+    let wanted: Usd = prompts.iter().map(|prompt| prompt.worst_case).sum();
+    let budget_per_run = cx.config.budget.per_run;
+    Ok(DryRun {
+        decisions: decisions_after(cx, before, &queue).await?,
+        unchanged: cx.journal.view().shares.unchanged,
+        sessions_at_most: prompts.len() + again,
+        prompts,
+        worst_case: (wanted + triage_cost.times(again)).min(budget_per_run),
+        budget_per_run,
+        write_back: check_write_back(cx, &queue).await,
+        trouble,
+    })
+}
+
+/// Every decision of the log after `before`, one per item: the last one counts.
+async fn decisions_after(
+    cx: &RunContext,
+    mut before: i64,
+    queue: &[QueuedItem],
+) -> Result<Vec<DryRunDecision>, RunError> {
+    let queued: HashMap<&ItemKey, &CleanItem> =
+        queue.iter().map(|item| (item.key(), &item.item)).collect();
+    let (mut decisions, mut positions) = (Vec::<DryRunDecision>::new(), HashMap::new());
+    loop {
+        let events = cx.store().events().after(before, EVENTS_AT_ONCE).await?;
+        let Some(last) = events.last() else { return Ok(decisions) };
+        before = last.seq;
+        for recorded in events {
+            match recorded.event {
+                Event::ItemDecided { item, title, decision, reason, .. } => {
+                    let queued = queued.get(&item);
+                    let alarms = queued.map(|item| item.alarms).filter(|alarms| alarms.any());
+                    let text = queued.map(|item| item.stats);
+                    positions.insert(item.clone(), decisions.len());
+                    decisions.push(DryRunDecision { item, title, decision, reason, text, alarms });
+                }
+                Event::ItemDeferred { item, reason } => {
+                    let position = positions.get(&item);
+                    if let Some(decided) = position.and_then(|at| decisions.get_mut(*at)) {
+                        (decided.decision, decided.reason) = (Decision::Deferred, reason);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Also returns what would keep deep sessions from starting.
+async fn deep_prompts(
+    cx: &RunContext,
+    queue: &[QueuedItem],
+    worst_case: Usd,
+) -> Result<(Vec<DryRunPrompt>, Vec<String>), RunError> {
+    let most = usize::try_from(cx.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
+    let (mut prompts, mut trouble) = (Vec::new(), Vec::new());
+    for item in queue.iter().filter(|item| may_go_deep(item)).take(most) {
+        match code::context_for(cx, item).await {
+            Ok(context) => {
+                let words = analyse::prompt(cx, item, &context)?;
+                prompts.push(prompt(Stage::Deep, Some(item.key().clone()), words, worst_case));
+            }
+            Err(missing) => {
+                let missing = missing.to_string();
+                if !trouble.contains(&missing) {
+                    trouble.push(missing);
+                }
+            }
+        }
+    }
+    Ok((prompts, trouble))
+}
+
+fn may_go_deep(item: &QueuedItem) -> bool {
+    item.verdict.as_ref().is_none_or(|verdict| verdict.needs_deep_analysis)
+}
+
+/// Asks the tracker whether it would accept a comment and the tag on an item; changes nothing.
+async fn check_write_back(cx: &RunContext, queue: &[QueuedItem]) -> Option<String> {
+    let publisher = cx.edges.publisher.as_ref()?;
+    let item = queue.first()?;
+    let (id, rev) = (item.id(), item.revision());
+    let write = Publishing { id, rev, comment: "A finding would stand here.".to_owned() };
+    Some(match publisher.validate(write).await {
+        Ok(()) => format!("the tracker would accept a comment and the tag on #{id}"),
+        Err(error) => format!("the tracker would reject it on #{id}: {error}"),
+    })
+}
+
+fn prompt(stage: Stage, item: Option<ItemKey>, words: Rendered, worst_case: Usd) -> DryRunPrompt {
+    let tokens = words.tokens();
+    DryRunPrompt { stage, item, tokens, worst_case, system: words.system, user: words.user }
+}

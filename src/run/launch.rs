@@ -1,0 +1,190 @@
+//! Starting a session: every gate in turn, then the claim, then the session itself.
+//!
+//! Triage and deep analysis go through the same gates. A closed gate is tried again for
+//! `limits.admission_wait`; after that the work is deferred with the gate's reason.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::faults::{provider_reason, shown_by};
+use super::stop::deferral_reason;
+use super::{Job, RunContext, RunError};
+use crate::event::Reason;
+use crate::model::{ItemKey, Outcome, SessionEnd, SessionId, Stage};
+use crate::ports::LedgerError;
+use crate::prompt::Rendered;
+use crate::schedule::day_in;
+use crate::session::StopHandle;
+use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
+
+/// How often a closed gate is tried again.
+const RETRY_GATE: Duration = Duration::from_millis(500);
+/// How long no session is started after the provider refused one without saying until when.
+const UNSTATED_SUSPENSION: jiff::SignedDuration = jiff::SignedDuration::from_mins(15);
+/// The one provider so far.
+const PROVIDER: &str = "agent";
+
+/// A session to start.
+pub(super) struct Launch {
+    pub(super) stage: Stage,
+    /// Its items, with the fingerprints they are judged by.
+    pub(super) subject: Vec<(ItemKey, String)>,
+    pub(super) prompt: Rendered,
+    /// The code base it may read.
+    pub(super) repository: Option<PathBuf>,
+    /// Ends this session alone.
+    pub(super) stop: StopHandle,
+}
+
+/// What became of it.
+pub(super) enum Launched {
+    Ended(Box<EndedSession>),
+    /// It did not start, for this reason.
+    Refused(Reason),
+    /// Its item is no longer pending.
+    Taken,
+}
+
+/// A session that ran to its end.
+pub(super) struct EndedSession {
+    pub(super) id: SessionId,
+    /// 1 is the first.
+    pub(super) attempt: u32,
+    pub(super) end: SessionEnd,
+    /// No other session of this run can work either.
+    pub(super) fault: Option<RunError>,
+}
+
+impl Launch {
+    /// The item of a deep session; none for triage.
+    fn item(&self) -> Option<&ItemKey> {
+        let first = self.subject.first().map(|(key, _)| key);
+        first.filter(|_| self.stage == Stage::Deep)
+    }
+}
+
+/// Claims the work and runs the session, waiting for the gates within their limit.
+pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, RunError> {
+    let until = Instant::now() + cx.config.limits.admission_wait;
+    let claim = claim_for(cx, launch.stage, launch.subject.clone());
+    loop {
+        if let Some(closed) = wait_for_gates(cx, &launch, until).await? {
+            return Ok(Launched::Refused(closed));
+        }
+        let attempt = match cx.journal.claims().take(claim.clone()).await? {
+            Ok(attempt) => attempt,
+            Err(ClaimRefusal::Taken(_)) => return Ok(Launched::Taken),
+            Err(ClaimRefusal::Budget(refusal)) => {
+                return Ok(refuse(cx, &launch, Reason::Budget, refusal.to_string()));
+            }
+        };
+        let signal = cx.stop.signal().and(&launch.stop);
+        let job = job_for(&launch, &claim, attempt);
+        fault::point();
+        let performed = cx.edges.sessions.perform(job, signal).await;
+        fault::point();
+        match performed {
+            Ok(end) => return ended(cx, &launch, claim.session, attempt, end).await,
+            Err(LedgerError::Full { live, max }) => {
+                cx.journal.claims().give_back(claim.clone()).await?;
+                if Instant::now() >= until {
+                    let detail = format!("{live} of {max} session slots are in use");
+                    return Ok(refuse(cx, &launch, Reason::MaxLiveSessions, detail));
+                }
+                tokio::time::sleep(RETRY_GATE).await;
+            }
+            Err(error @ LedgerError::Store(_)) => return Err(StoreError::Ledger(error).into()),
+        }
+    }
+}
+
+fn refuse(cx: &RunContext, launch: &Launch, reason: Reason, detail: String) -> Launched {
+    cx.refuse(launch.item().cloned(), reason, detail);
+    Launched::Refused(reason)
+}
+
+/// Waits until the provider and the machine admit a session. Returns the reason if they do not.
+async fn wait_for_gates(
+    cx: &RunContext,
+    launch: &Launch,
+    until: Instant,
+) -> Result<Option<Reason>, RunError> {
+    let mut reported = None;
+    let refuse = |reason, detail| cx.refuse(launch.item().cloned(), reason, detail);
+    loop {
+        if let Some(stop) = cx.stop.reason() {
+            return Ok(Some(deferral_reason(stop)));
+        }
+        if let Some((until, why)) = cx.store().provider().suspension(PROVIDER, cx.now()).await? {
+            let detail = format!("the provider is suspended until {until}: {why}");
+            refuse(Reason::ProviderLimit, detail);
+            return Ok(Some(Reason::ProviderLimit));
+        }
+        let Err((reason, detail)) = cx.edges.gate.admit().await else { break };
+        if reported != Some(reason) {
+            refuse(reason, detail);
+            reported = Some(reason);
+        }
+        if Instant::now() >= until {
+            return Ok(Some(reason));
+        }
+        let mut signal = cx.stop.signal();
+        let known = signal.state();
+        // A request to stop is noticed at once; otherwise the gate is tried again.
+        drop(tokio::time::timeout(RETRY_GATE, signal.changed(known)).await);
+    }
+    let lacking = cx.stop.lacks_time(launch.stage, &cx.config);
+    Ok(lacking.map(|detail| {
+        refuse(Reason::RunDeadline, detail);
+        Reason::RunDeadline
+    }))
+}
+
+/// The claim of a session that has not started yet.
+pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, String)>) -> Claim {
+    let budget = &cx.config.budget;
+    Claim {
+        session: SessionId(uuid::Uuid::now_v7()),
+        run: cx.id,
+        stage,
+        subject,
+        worst_case: match stage {
+            Stage::Triage => cx.config.triage.max_cost,
+            Stage::Deep => cx.config.analyze.max_cost,
+        },
+        caps: BudgetCaps { per_run: budget.per_run, per_day: budget.per_day },
+        day: day_in(&cx.config.schedule.timezone, cx.now()),
+        max_attempts: cx.config.limits.max_attempts,
+    }
+}
+
+fn job_for(launch: &Launch, claim: &Claim, attempt: u32) -> Job {
+    Job {
+        session: claim.session,
+        run: claim.run,
+        stage: launch.stage,
+        item: launch.item().cloned(),
+        attempt,
+        words: launch.prompt.clone(),
+        repository: launch.repository.clone(),
+    }
+}
+
+async fn ended(
+    cx: &RunContext,
+    launch: &Launch,
+    id: SessionId,
+    attempt: u32,
+    end: SessionEnd,
+) -> Result<Launched, RunError> {
+    if let Outcome::ProviderLimit { why } = &end.outcome {
+        // A provider's limit applies to all sessions, until its stated reset.
+        let until = end.suspended_until.unwrap_or(cx.now() + UNSTATED_SUSPENSION);
+        let reason = provider_reason(*why, &cx.config);
+        cx.journal.provider().suspend(PROVIDER, until, reason).await?;
+    }
+    let fault = shown_by(cx, launch.stage, &end).await?;
+    Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))
+}

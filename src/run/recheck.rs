@@ -1,0 +1,98 @@
+//! The tracker changes while a run works: items that are gone are not analysed any more.
+//!
+//! Before a session starts and at intervals while it lives, the source says how its item stands;
+//! before it starts also whether the query still includes the item. A session whose item is gone or
+//! terminal is ended. One whose item was only edited finishes: its finding is stored for the text
+//! it read, and the new text is work for the next run.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::pool::LiveItem;
+use super::{RunContext, RunError};
+use crate::dedupe::QueuedItem;
+use crate::event::Reason;
+use crate::model::ItemId;
+use crate::session::StopReason;
+
+/// How often the items of live sessions are checked.
+pub(super) const RECHECK_EVERY: Duration = Duration::from_secs(60);
+
+/// What became of an item since it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    /// Nothing that matters, or the source cannot say.
+    Same,
+    Edited,
+    /// Terminal, deleted, or no longer visible.
+    Gone,
+}
+
+/// The item, if it should still be analysed; otherwise its state says why not.
+pub(super) async fn still_wanted(
+    cx: &RunContext,
+    item: QueuedItem,
+) -> Result<Option<QueuedItem>, RunError> {
+    let since = since_read(cx, &[(item.id(), item.revision())]).await;
+    let since = since.get(&item.id()).copied().unwrap_or(Since::Same);
+    if since == Since::Gone || !is_in_query(cx, item.id()).await {
+        cx.journal.items().vanish(item.key().clone(), Reason::OutOfQuery).await?;
+        return Ok(None);
+    }
+    // Deferred once only: an item that is edited without end is analysed all the same.
+    if since == Since::Edited && item.deferrals == 0 {
+        cx.journal.items().defer(vec![item.key().clone()], Reason::ContentChanged).await?;
+        return Ok(None);
+    }
+    Ok(Some(item))
+}
+
+/// Ends the sessions whose items are gone.
+pub(super) async fn end_unwanted(cx: &RunContext, live: impl Iterator<Item = &LiveItem>) {
+    let live: HashMap<ItemId, &LiveItem> = live.map(|live| (live.item.id(), live)).collect();
+    if live.is_empty() {
+        return;
+    }
+    let items: Vec<_> = live.values().map(|live| (live.item.id(), live.item.revision())).collect();
+    for (id, since) in since_read(cx, &items).await {
+        if let (Since::Gone, Some(live)) = (since, live.get(&id)) {
+            tracing::info!(item = %live.item.key(), "the item was deleted or closed; stopping its session");
+            live.stop.stop(StopReason::ItemGone);
+        }
+    }
+}
+
+/// A source that does not answer now is no reason to stop.
+async fn since_read(cx: &RunContext, items: &[(ItemId, i64)]) -> HashMap<ItemId, Since> {
+    let ids = items.iter().map(|(id, _)| *id).collect();
+    let current = match cx.stop.unless_stopped(cx.edges.source.current(ids)).await {
+        Some(Ok(Some(current))) => current,
+        Some(Ok(None)) | None => return HashMap::new(),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "could not check items in the tracker");
+            return HashMap::new();
+        }
+    };
+    let since = |(id, revision): &(ItemId, i64)| {
+        let since = match current.iter().find(|current| current.id == *id) {
+            None => Since::Gone,
+            Some(current) if cx.is_terminal(&current.state) => Since::Gone,
+            Some(current) if current.rev != *revision => Since::Edited,
+            Some(_) => Since::Same,
+        };
+        (*id, since)
+    };
+    items.iter().map(since).collect()
+}
+
+/// Asked only before a session starts: one that is paid for goes on.
+async fn is_in_query(cx: &RunContext, id: ItemId) -> bool {
+    match cx.stop.unless_stopped(cx.edges.source.asked_for(vec![id])).await {
+        Some(Ok(Some(included))) => included.contains(&id),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "could not check whether an item still matches the query");
+            true
+        }
+        Some(Ok(None)) | None => true,
+    }
+}
