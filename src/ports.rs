@@ -7,9 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{
-    BoxFuture, ItemKey, ProcessIdentity, RunId, SessionEnd, SessionId, SourceRecord, Stage,
-};
+use crate::model::{BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SourceRecord};
 
 /// The state could not be read or written, whatever keeps it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -28,15 +26,8 @@ impl StateError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerRow {
     /// Which session.
-    pub session: SessionId,
-    /// Of which run.
-    pub run: RunId,
-    /// What it is for.
-    pub stage: Stage,
-    /// For which item.
-    pub item: Option<ItemKey>,
-    /// Which try.
-    pub attempt: u32,
+    #[serde(flatten)]
+    pub session: SessionRef,
     /// Its keeper.
     pub keeper: ProcessIdentity,
     /// Containment in force, such as `pidns` or `subreaper`.
@@ -65,6 +56,13 @@ pub enum LedgerError {
     /// The store failed.
     #[error("cannot use the session ledger: {0}")]
     Store(#[from] StateError),
+}
+
+impl LedgerError {
+    /// The storage behind the ledger failed with this error.
+    pub fn store(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Store(StateError::new(cause))
+    }
 }
 
 /// Where session rows are made durable.

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 use super::Setting;
 use super::error::CommandError;
 use crate::model::{BoxFuture, SessionEnd, SessionId, Stage};
-use crate::ports::{LedgerError, StateError};
+use crate::ports::LedgerError;
 use crate::private;
 use crate::process::program;
 use crate::run::{Job, Sessions};
@@ -23,7 +23,7 @@ use crate::session::{
     orphans,
 };
 use crate::settings::{Config, Environment};
-use crate::store::Journal;
+use crate::store::{Journal, StoreError};
 
 /// The agent may read this many times what it was told before it is ended.
 const READS_TOLERANCE: u32 = 3;
@@ -99,10 +99,11 @@ impl SupervisedSessions {
     }
 
     fn spec(&self, job: Job) -> io::Result<SessionSpec> {
-        let scratch = self.scratch.join(job.session.to_string());
+        let stage = job.session.stage;
+        let scratch = self.scratch.join(job.session.id.to_string());
         let task = Task {
-            session: job.session,
-            stage: job.stage,
+            session: job.session.id,
+            stage,
             system_prompt: job.words.system,
             schema: job.words.schema,
             scratch: scratch.clone(),
@@ -117,22 +118,18 @@ impl SupervisedSessions {
         let mut args: Vec<_> = self.config.agent.command[1..].iter().map(Into::into).collect();
         args.extend(self.agent.args(&task));
         Ok(SessionSpec {
-            session: job.session,
-            run: job.run,
-            stage: job.stage,
-            item: job.item,
-            attempt: job.attempt,
             program: self.program.clone(),
             args,
             env: self.agent.env(&task),
             cwd: job.repository.unwrap_or(empty),
             stdin: job.words.user.into_bytes(),
-            limits: limits(&self.config, job.stage),
-            worst_case: match job.stage {
+            limits: limits(&self.config, stage),
+            worst_case: match stage {
                 Stage::Triage => self.config.triage.max_cost,
                 Stage::Deep => self.config.analyze.max_cost,
             },
             scratch,
+            session: job.session,
         })
     }
 }
@@ -144,18 +141,19 @@ impl Sessions for SupervisedSessions {
         stop: StopSignal,
     ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
         Box::pin(async move {
-            let spec = self.spec(job).map_err(|error| {
-                StateError::new(format!("cannot create the session directory: {error}"))
+            let spec = self.spec(job).map_err(|source| {
+                let hint = "Each session needs a private folder there: check permissions and space";
+                LedgerError::store(StoreError::Folder { path: self.scratch.clone(), source, hint })
             })?;
             let scratch = spec.scratch.clone();
             // Every line of the log that is written meanwhile carries the three ids.
             let span = tracing::error_span!(
                 "session",
-                run_id = %spec.run,
-                session_id = %spec.session,
-                work_item_id = spec.item.as_ref().map(tracing::field::display),
+                run_id = %spec.session.run,
+                session_id = %spec.session.id,
+                work_item_id = spec.session.item.as_ref().map(tracing::field::display),
             );
-            let own = self.live.register(spec.session);
+            let own = self.live.register(spec.session.id);
             let stop = stop.and(&own.handle);
             let ended = self.supervisor.run(spec, &self.agent, stop).instrument(span).await;
             if ended.is_err() {
@@ -184,7 +182,7 @@ impl SupervisedSessions {
         let Ok(entries) = std::fs::read_dir(&self.scratch) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let alive = live.iter().any(|session| *name == *session.session.to_string());
+            let alive = live.iter().any(|session| *name == *session.session.id.to_string());
             if !alive && let Err(error) = std::fs::remove_dir_all(entry.path()) {
                 tracing::warn!(folder = %entry.path().display(), %error, "could not remove \
                                                                           session directory");

@@ -152,7 +152,7 @@ impl Actions for Hands {
                 return Ok(());
             }
             let rows = self.journal().map_err(failed)?.open_rows().await.map_err(failed)?;
-            let row = rows.iter().find(|row| row.session == session);
+            let row = rows.iter().find(|row| row.session.id == session);
             match row {
                 Some(row) if request_end(row).is_ok_and(|asked| asked) => Ok(()),
                 Some(_) => Err(ActionError::NotNow(format!(

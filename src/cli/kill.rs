@@ -72,7 +72,7 @@ async fn find(store: &Store, session: &str) -> Result<SessionId, CommandError> {
 async fn row(journal: &Journal, id: SessionId) -> Result<LedgerRow, CommandError> {
     let rows = open_rows(journal).await?;
     rows.into_iter()
-        .find(|row| row.session == id)
+        .find(|row| row.session.id == id)
         .ok_or_else(|| CommandError::NotFound(format!("session {id} ended by itself just now")))
 }
 
@@ -81,7 +81,7 @@ async fn open_rows(journal: &Journal) -> Result<Vec<LedgerRow>, CommandError> {
 }
 
 async fn is_open(journal: &Journal, id: SessionId) -> Result<bool, CommandError> {
-    Ok(open_rows(journal).await?.iter().any(|row| row.session == id))
+    Ok(open_rows(journal).await?.iter().any(|row| row.session.id == id))
 }
 
 /// Waits until the keeper is gone, and a moment longer for its row.
@@ -90,7 +90,7 @@ async fn gone(journal: &Journal, row: &LedgerRow) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
     for _ in 0..40 {
-        if !is_open(journal, row.session).await.unwrap_or(true) {
+        if !is_open(journal, row.session.id).await.unwrap_or(true) {
             return;
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -134,7 +134,7 @@ pub async fn run(
 async fn scenario(rig: &Rig, misbehaviour: Misbehaviour) -> io::Result<Row> {
     let mut spec = rig.spec(misbehaviour, 11, 31);
     shorten(&mut spec, misbehaviour);
-    let session = spec.session;
+    let session = spec.session.id;
     let observed = rig
         .observe(spec, &StopHandle::new())
         .await

@@ -51,25 +51,25 @@ pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String
 
 /// A list of sessions for a terminal; `is_held`: somebody holds the run lock.
 pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
-    let one = |session: &SessionRow| {
-        let open = match (session.alive, is_held) {
+    let one = |row: &SessionRow| {
+        let open = match (row.alive, is_held) {
             (true, _) => "alive",
             // Its work is claimed, its keeper is about to be there.
             (false, true) => "starting",
             (false, false) => CRASHED,
         };
-        let outcome = session.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
-        let cost = session.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
-        let item = session.item.as_ref().map(short_key).unwrap_or_default();
-        let attempt = match session.attempt {
+        let outcome = row.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
+        let cost = row.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
+        let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
+        let attempt = match row.session.attempt {
             0 | 1 => String::new(),
             later => format!(", attempt {later}"),
         };
         format!(
             "{}  {}  {:<6} {item:<7} {outcome}{cost}{attempt}\n",
-            beginning(session.session),
-            session.started_at.strftime("%F %TZ"),
-            session.stage.as_str(),
+            beginning(row.session.id),
+            row.started_at.strftime("%F %TZ"),
+            row.session.stage.as_str(),
         )
     };
     sessions.iter().map(one).collect()

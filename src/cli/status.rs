@@ -209,14 +209,14 @@ fn describe_holder(holder: &Holder, health: HolderHealth, now: Timestamp) -> Str
     )
 }
 
-fn describe_active(session: &ActiveSession, now: Timestamp) -> String {
-    let item = session.item.as_ref().map(short_key).unwrap_or_default();
-    let elapsed = now.duration_since(session.started_at).as_secs();
-    let limit = session.deadline_at.duration_since(session.started_at).as_secs();
-    let pid = session.agent_pid.unwrap_or(session.keeper_pid);
+fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
+    let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
+    let elapsed = now.duration_since(row.started_at).as_secs();
+    let limit = row.deadline_at.duration_since(row.started_at).as_secs();
+    let pid = row.agent_pid.unwrap_or(row.keeper_pid);
     let state =
-        if session.alive { format!("pid {pid}, {elapsed} s of {limit} s") } else { CRASHED.into() };
-    format!("{} {} {item} {state} [{}]", beginning(session.session), session.stage, session.tier)
+        if row.alive { format!("pid {pid}, {elapsed} s of {limit} s") } else { CRASHED.into() };
+    format!("{} {} {item} {state} [{}]", beginning(row.session.id), row.session.stage, row.tier)
 }
 
 fn describe_item(item: &ItemRow, now: Timestamp) -> String {

@@ -23,7 +23,7 @@ pub use item::{
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use process::ProcessIdentity;
-pub use session::SessionEnd;
+pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};
 pub use verdict::{Complexity, Verdict};
 pub use wait::LONGEST_WAIT;

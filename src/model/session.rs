@@ -1,12 +1,30 @@
-//! What a session leaves.
+//! One agent session: which one it is, and what it leaves.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Outcome, Usage};
+use serde::{Deserialize, Serialize};
 
-/// What is left of a session.
+use super::{ItemKey, Outcome, RunId, SessionId, Stage, Usage};
+
+/// Which session: its id and what it was started for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRef {
+    /// Also the marker in the environment of every process it starts.
+    #[serde(rename = "session")]
+    pub id: SessionId,
+    /// The run it belongs to.
+    pub run: RunId,
+    /// What it is for.
+    pub stage: Stage,
+    /// None for triage, which judges many items in one session.
+    pub item: Option<ItemKey>,
+    /// 1 is the first attempt.
+    pub attempt: u32,
+}
+
+/// How a session ended, what it returned and what it used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEnd {
     /// How it ended.
@@ -30,8 +48,8 @@ pub struct SessionEnd {
 }
 
 impl SessionEnd {
-    /// The end of a session whose agent never said anything.
-    pub fn without_words(outcome: Outcome) -> Self {
+    /// An end without output, usage or processes.
+    pub fn empty(outcome: Outcome) -> Self {
         Self {
             outcome,
             output: None,

@@ -217,7 +217,7 @@ pub mod samples {
     use crate::event::{Reason, Shares, Trigger};
     use crate::model::{
         Complexity, Confidence, Effort, FailureKind, FileReference, Finding, ItemId, ItemKey,
-        Outcome, Risk, SessionId, Stage, Usd, Verdict,
+        Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
     };
     use crate::store::ItemRow;
 
@@ -263,11 +263,13 @@ pub mod samples {
             related: vec![vec![judged(42, words), judged(43, words)]],
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![SessionRow {
-                session: SessionId(uuid::Uuid::from_u128(9)),
-                run,
-                stage: Stage::Deep,
-                item: Some(key.clone()),
-                attempt: 2,
+                session: SessionRef {
+                    id: SessionId(uuid::Uuid::from_u128(9)),
+                    run,
+                    stage: Stage::Deep,
+                    item: Some(key.clone()),
+                    attempt: 2,
+                },
                 tier: "pidns".into(),
                 started_at: began,
                 ended_at: Some(began),

@@ -177,17 +177,17 @@ fn failures(page: &mut String, report: &Report) -> fmt::Result {
         return Ok(());
     }
     page.push_str("<section>\n<h2>Sessions that did not complete</h2>\n<ul>\n");
-    for session in &report.failed_sessions {
-        let item = session.item.as_ref().map(short_key).unwrap_or_default();
-        let how = session.outcome.as_ref().map(ToString::to_string).unwrap_or_default();
+    for row in &report.failed_sessions {
+        let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
+        let how = row.outcome.as_ref().map(ToString::to_string).unwrap_or_default();
         writeln!(
             page,
             "<li>{} {} attempt {}: {} <span class=\"meta\">session <code>{}</code></span></li>",
-            session.stage,
+            row.session.stage,
             escape(&item),
-            session.attempt,
+            row.session.attempt,
             escape(&how),
-            session.session
+            row.session.id
         )?;
     }
     page.push_str("</ul>\n</section>\n");

@@ -99,13 +99,13 @@ fn failures(page: &mut String, report: &Report) {
         return;
     }
     page.push_str("\n## Sessions that did not complete\n\n");
-    for session in &report.failed_sessions {
-        let item = session.item.as_ref().map(short_key).unwrap_or_default();
-        let how = session.outcome.as_ref().map(ToString::to_string).unwrap_or_default();
+    for row in &report.failed_sessions {
+        let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
+        let how = row.outcome.as_ref().map(ToString::to_string).unwrap_or_default();
         let _: std::fmt::Result = writeln!(
             page,
             "- {} {item} attempt {}: {how} (session `{}`)",
-            session.stage, session.attempt, session.session
+            row.session.stage, row.session.attempt, row.session.id
         );
     }
 }

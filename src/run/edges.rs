@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use crate::event::Reason;
 use crate::fetch::{FetchError, Source};
-use crate::model::{
-    BoxFuture, CleanItem, ItemId, ItemKey, RunId, SessionEnd, SessionId, Stage, Verdict,
-};
+use crate::model::{BoxFuture, CleanItem, ItemId, SessionEnd, SessionRef, Verdict};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::session::StopSignal;
@@ -66,16 +64,8 @@ pub trait Publisher: Send + Sync {
 /// One session's work, ready to start.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its id.
-    pub session: SessionId,
-    /// Of which run.
-    pub run: RunId,
-    /// What for.
-    pub stage: Stage,
-    /// For which item; none for triage.
-    pub item: Option<ItemKey>,
-    /// 1 is the first try.
-    pub attempt: u32,
+    /// Which session.
+    pub session: SessionRef,
     /// All that the agent is told.
     pub words: Rendered,
     /// The code base it may read; none: an empty folder.

@@ -12,7 +12,7 @@ use super::faults::{provider_reason, shown_by};
 use super::stop::deferral_reason;
 use super::{Job, RunContext, RunError};
 use crate::event::Reason;
-use crate::model::{ItemKey, Outcome, SessionEnd, SessionId, Stage};
+use crate::model::{ItemKey, Outcome, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::schedule::day_in;
@@ -162,11 +162,13 @@ pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, St
 
 fn job_for(launch: &Launch, claim: &Claim, attempt: u32) -> Job {
     Job {
-        session: claim.session,
-        run: claim.run,
-        stage: launch.stage,
-        item: launch.item().cloned(),
-        attempt,
+        session: SessionRef {
+            id: claim.session,
+            run: claim.run,
+            stage: launch.stage,
+            item: launch.item().cloned(),
+            attempt,
+        },
         words: launch.prompt.clone(),
         repository: launch.repository.clone(),
     }

@@ -75,11 +75,8 @@ pub(super) fn check_verdicts(ids: &[ItemId], output: &serde_json::Value) -> Chec
 
 async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
     let Some((key, print)) = left.subject.into_iter().next() else { return Ok(()) };
-    let end = SessionEnd {
-        output: left.output,
-        usage: left.usage,
-        ..SessionEnd::without_words(left.outcome)
-    };
+    let end =
+        SessionEnd { output: left.output, usage: left.usage, ..SessionEnd::empty(left.outcome) };
     let root = code::root_read_for(cx, key.clone()).await?;
     let result = analyse::result_of(cx, left.session, end, left.attempt, root.as_deref()).await;
     cx.journal

@@ -188,7 +188,7 @@ impl<'a> Live<'a> {
                 self.pending.extend(effects);
             }
             // Nothing is started or ended on a step that cannot be; the limits hold anyway.
-            Err(illegal) => tracing::error!(session = %self.spec.session, %illegal, "ignored"),
+            Err(illegal) => tracing::error!(session = %self.spec.session.id, %illegal, "ignored"),
         }
     }
 
@@ -206,7 +206,7 @@ impl<'a> Live<'a> {
                 Effect::AnnounceStop(cause) => {
                     self.give_up_in(self.spec.limits.grace + CERTIFICATE_WITHIN);
                     self.events.emit(Event::SessionStopping {
-                        session: self.spec.session,
+                        session: self.spec.session.id,
                         reason: cause.name(),
                         why: cause.who_asked(),
                     });
@@ -311,11 +311,11 @@ impl<'a> Live<'a> {
         self.conversation.last_output = self.started;
         self.pulse.watch(keeper, pid, self.started);
         timers.restart();
-        self.events.emit(Event::SessionSpawned { session: self.spec.session, pid });
+        self.events.emit(Event::SessionSpawned { session: self.spec.session.id, pid });
         self.input(Input::Started);
-        if let Err(error) = self.ledger.spawned(self.spec.session, pid).await {
+        if let Err(error) = self.ledger.spawned(self.spec.session.id, pid).await {
             // Only for people who look; the row that counts is already committed.
-            tracing::warn!(session = %self.spec.session, %error, "could not store the agent's pid");
+            tracing::warn!(session = %self.spec.session.id, %error, "could not store the agent's pid");
         }
     }
 
@@ -331,7 +331,7 @@ impl<'a> Live<'a> {
     }
 
     fn on_notice(&mut self, notice: Notice) {
-        let session = self.spec.session;
+        let session = self.spec.session.id;
         match notice {
             Notice::FirstLine => {
                 self.init_at = None;
@@ -386,7 +386,7 @@ impl<'a> Live<'a> {
         let Some((liveness, hung)) = self.pulse.liveness(&self.conversation, stall, left) else {
             return;
         };
-        self.events.emit(Event::SessionLiveness { session: self.spec.session, liveness });
+        self.events.emit(Event::SessionLiveness { session: self.spec.session.id, liveness });
         if hung && matches!(self.state, State::Running) {
             self.input(Input::Stop(Cause::Stalled));
         }
@@ -400,7 +400,7 @@ impl<'a> Live<'a> {
             super::keeper::kill_group(group);
         }
         let caught = children::catch_escapees(CATCH_WITHIN).await;
-        let marked = orphans::end_marked(&[self.spec.session], CATCH_WITHIN).await;
+        let marked = orphans::end_marked(&[self.spec.session.id], CATCH_WITHIN).await;
         self.swept += caught.killed + marked.killed;
         self.survivors = caught.left + marked.left;
         if self.survivors == 0 {

@@ -57,11 +57,11 @@ pub async fn resolve(
     let mut orphaned = Vec::new();
     let boot = process::boot_id();
     for row in ledger.open_rows().await? {
-        if supervised.contains(&row.session) {
+        if supervised.contains(&row.session.id) {
             continue;
         }
         if row.keeper.boot_id == boot && is_supervised_elsewhere(&row) {
-            resolved.alive.push(row.session);
+            resolved.alive.push(row.session.id);
         } else {
             orphaned.push(row);
         }
@@ -79,7 +79,7 @@ pub async fn resolve(
 }
 
 fn is_alive(row: &LedgerRow) -> bool {
-    open_keeper(&row.keeper, row.session).is_some()
+    open_keeper(&row.keeper, row.session.id).is_some()
 }
 
 fn is_supervised_elsewhere(row: &LedgerRow) -> bool {
@@ -104,9 +104,9 @@ async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(200));
     children::catch_escapees(left).await;
     let sessions: Vec<SessionId> =
-        rows.iter().filter(of_this_boot).map(|row| row.session).collect();
+        rows.iter().filter(of_this_boot).map(|row| row.session.id).collect();
     let scan = scan_marked(sessions, left).await;
-    rows.iter().map(|row| scan.ended(row.session)).collect()
+    rows.iter().map(|row| scan.ended(row.session.id)).collect()
 }
 
 async fn await_keeper(row: &LedgerRow, until: Instant) {
@@ -114,7 +114,7 @@ async fn await_keeper(row: &LedgerRow, until: Instant) {
     let half = Instant::now() + until.saturating_duration_since(Instant::now()) / 2;
     while is_alive(row) {
         if Instant::now() >= half {
-            if let Some(pidfd) = open_keeper(&row.keeper, row.session) {
+            if let Some(pidfd) = open_keeper(&row.keeper, row.session.id) {
                 pidfd.signal(Signal::SIGKILL).ok();
             }
             return;
@@ -130,7 +130,7 @@ async fn conclude(
     ended: Ended,
     resolved: &mut Resolved,
 ) -> Result<(), LedgerError> {
-    let session = row.session;
+    let session = row.session.id;
     if ended.left > 0 || is_alive(&row) {
         let detail = format!("{} processes of an earlier heartbeat process", ended.left.max(1));
         events.emit(Event::Unkillable { session, detail });
@@ -138,7 +138,7 @@ async fn conclude(
         return Ok(());
     }
     supervisor::remove_folder(&row.scratch).await;
-    ledger.close(session, SessionEnd::without_words(Outcome::Orphaned)).await?;
+    ledger.close(session, SessionEnd::empty(Outcome::Orphaned)).await?;
     events.emit(Event::OrphanResolved { session, killed: ended.killed });
     resolved.closed.push(session);
     Ok(())
@@ -275,7 +275,7 @@ impl MarkedScan {
 ///
 /// For whoever does not supervise it: the next life, the dashboard, `heartbeat kill`.
 pub fn request_end(row: &LedgerRow) -> std::io::Result<bool> {
-    let Some(keeper) = open_keeper(&row.keeper, row.session) else { return Ok(false) };
+    let Some(keeper) = open_keeper(&row.keeper, row.session.id) else { return Ok(false) };
     keeper.signal(Signal::SIGTERM)?;
     // Somebody may have stopped it.
     keeper.signal(Signal::SIGCONT).ok();

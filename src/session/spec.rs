@@ -4,21 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{ItemKey, RunId, SessionId, Stage, Usd};
+use crate::model::{SessionRef, Usd};
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
 #[derive(Debug, Clone)]
 pub struct SessionSpec {
-    /// Its id; also the marker in the environment of every process it starts.
-    pub session: SessionId,
-    /// The run it belongs to.
-    pub run: RunId,
-    /// What it is for.
-    pub stage: Stage,
-    /// For which item; none for triage.
-    pub item: Option<ItemKey>,
-    /// 1 is the first try.
-    pub attempt: u32,
+    /// Which session.
+    pub session: SessionRef,
     /// The executable, resolved.
     pub program: PathBuf,
     /// Its arguments.

@@ -100,14 +100,14 @@ impl Supervisor {
         agent: &dyn Agent,
         stop: StopSignal,
     ) -> Result<SessionEnd, LedgerError> {
-        let _entry = self.enter(spec.session);
+        let _entry = self.enter(spec.session.id);
         if let Some(reason) = stop.state().reason {
             return Ok(not_started(Outcome::Cancelled { why: reason.kind() }, String::new()));
         }
         let prepared = async {
             prepare_folder(&spec).await?;
             let settings = &self.settings;
-            launch::launch(&settings.keeper_program, spec.session, settings.containment).await
+            launch::launch(&settings.keeper_program, spec.session.id, settings.containment).await
         };
         let mut keeper = match prepared.await {
             Ok(keeper) => keeper,
@@ -130,11 +130,7 @@ impl Supervisor {
         let started_at = self.clock.now();
         let hard = SignedDuration::try_from(spec.limits.hard).unwrap_or(SignedDuration::MAX);
         let row = LedgerRow {
-            session: spec.session,
-            run: spec.run,
-            stage: spec.stage,
-            item: spec.item.clone(),
-            attempt: spec.attempt,
+            session: spec.session.clone(),
             keeper: keeper.identity.clone(),
             tier: keeper.tier.to_string(),
             cgroup: keeper.cgroup.clone(),
@@ -144,10 +140,10 @@ impl Supervisor {
         };
         self.ledger.register(row, self.settings.max_live).await?;
         self.events.emit(Event::SessionRegistered {
-            session: spec.session,
-            stage: spec.stage,
-            item: spec.item.clone(),
-            attempt: spec.attempt,
+            session: spec.session.id,
+            stage: spec.session.stage,
+            item: spec.session.item.clone(),
+            attempt: spec.session.attempt,
             keeper_pid: keeper.identity.pid,
             tier: keeper.tier.to_string(),
             limit_ms: milliseconds(spec.limits.hard),
@@ -160,14 +156,14 @@ impl Supervisor {
         Order {
             program: spec.program.clone().into_os_string(),
             args: spec.args.clone(),
-            env: environment::scrub(&spec.env, spec.session),
+            env: environment::scrub(&spec.env, spec.session.id),
             cwd: spec.cwd.clone(),
             stdin: prompt_file(&spec.scratch),
             hard_ms: milliseconds(spec.limits.hard),
             grace_ms: milliseconds(spec.limits.grace),
             lease_ms: milliseconds(self.settings.lease),
             nice: spec.limits.nice,
-            mark: mark::limit(spec.session),
+            mark: mark::limit(spec.session.id),
             max_processes: spec.limits.max_processes,
             max_memory: spec.limits.max_memory,
         }
@@ -183,17 +179,19 @@ impl Supervisor {
     ) -> Result<SessionEnd, LedgerError> {
         let end = judge(agent, &finished);
         if finished.end == End::Unkillable {
-            self.events
-                .emit(Event::Unkillable { session: spec.session, detail: finished.detail.clone() });
+            self.events.emit(Event::Unkillable {
+                session: spec.session.id,
+                detail: finished.detail.clone(),
+            });
         } else {
             leave(keeper).await;
             remove_folder(&spec.scratch).await;
-            self.ledger.close(spec.session, end.clone()).await?;
+            self.ledger.close(spec.session.id, end.clone()).await?;
         }
         self.events.emit(Event::SessionEnded {
-            session: spec.session,
-            stage: spec.stage,
-            item: spec.item.clone(),
+            session: spec.session.id,
+            stage: spec.session.stage,
+            item: spec.session.item.clone(),
             outcome: end.outcome.clone(),
             usage: end.usage,
             duration_ms: milliseconds(end.duration),
@@ -244,7 +242,7 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
 }
 
 fn not_started(outcome: Outcome, stderr_tail: String) -> SessionEnd {
-    SessionEnd { stderr_tail, ..SessionEnd::without_words(outcome) }
+    SessionEnd { stderr_tail, ..SessionEnd::empty(outcome) }
 }
 
 /// Lets a keeper go and collects it.

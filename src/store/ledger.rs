@@ -6,9 +6,9 @@ use rusqlite::{Row, Transaction, params};
 
 use super::rows::{Ms, from_word, to_json};
 use super::subjects::Reader;
-use super::{Journal, Sql, StoreError, budget};
-use crate::model::{BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionId, Usage};
-use crate::ports::{Ledger, LedgerError, LedgerRow, StateError};
+use super::{Journal, Sql, budget};
+use crate::model::{BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionId, SessionRef, Usage};
+use crate::ports::{Ledger, LedgerError, LedgerRow};
 
 impl Ledger for Journal {
     fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>> {
@@ -25,7 +25,7 @@ impl Ledger for Journal {
                 insert_active(transaction, &row)?;
                 Ok(Ok(()))
             });
-            registered.await.map_err(ledger_error)?
+            registered.await.map_err(LedgerError::store)?
         })
     }
 
@@ -39,7 +39,7 @@ impl Ledger for Journal {
                 Ok(())
             })
             .await
-            .map_err(ledger_error)
+            .map_err(LedgerError::store)
         })
     }
 
@@ -67,7 +67,7 @@ impl Ledger for Journal {
                 settle(transaction, session, &end.outcome, &end.usage)
             })
             .await
-            .map_err(ledger_error)
+            .map_err(LedgerError::store)
         })
     }
 
@@ -81,13 +81,9 @@ impl Ledger for Journal {
                         .collect()
                 })
                 .await
-                .map_err(ledger_error)
+                .map_err(LedgerError::store)
         })
     }
-}
-
-fn ledger_error(error: StoreError) -> LedgerError {
-    StateError::new(error).into()
 }
 
 fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
@@ -97,11 +93,11 @@ fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
               keeper_pidfd_inode, boot_id, tier, cgroup, scratch, started_at, deadline_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         params![
-            row.session,
-            row.run,
-            row.stage.as_str(),
-            row.item,
-            row.attempt,
+            row.session.id,
+            row.session.run,
+            row.session.stage.as_str(),
+            row.session.item,
+            row.session.attempt,
             row.keeper.pid,
             bits(row.keeper.start_time),
             row.keeper.pidfd_inode.map(bits),
@@ -116,24 +112,31 @@ fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
     transaction
         .execute(
             "UPDATE sessions SET tier = ?2, keeper_pid = ?3, started_at = ?4 WHERE session = ?1",
-            params![row.session, row.tier, row.keeper.pid, Ms(row.started_at)],
+            params![row.session.id, row.tier, row.keeper.pid, Ms(row.started_at)],
         )
         .map(drop)
 }
 
 fn ledger_row(row: &Row<'_>) -> Sql<LedgerRow> {
     Ok(LedgerRow {
-        session: row.get("session")?,
-        run: row.get("run")?,
-        stage: from_word(row, "stage")?,
-        item: row.get("item")?,
-        attempt: row.get("attempt")?,
+        session: session_ref(row)?,
         keeper: keeper(row)?,
         tier: row.get("tier")?,
         cgroup: row.get::<_, Option<String>>("cgroup")?.map(PathBuf::from),
         scratch: PathBuf::from(row.get::<_, String>("scratch")?),
         started_at: row.get::<_, Ms>("started_at")?.0,
         deadline_at: row.get::<_, Ms>("deadline_at")?.0,
+    })
+}
+
+/// Which session a row of `heartbeat_active_sessions` or `sessions` is about.
+pub(super) fn session_ref(row: &Row<'_>) -> Sql<SessionRef> {
+    Ok(SessionRef {
+        id: row.get("session")?,
+        run: row.get("run")?,
+        stage: from_word(row, "stage")?,
+        item: row.get("item")?,
+        attempt: row.get("attempt")?,
     })
 }
 

@@ -17,8 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exclusive;
 use crate::clock::Clock;
-use crate::model::ProcessIdentity;
-use crate::model::RunId;
+use crate::model::{ProcessIdentity, RunId};
 use crate::private;
 use crate::process;
 

@@ -4,25 +4,18 @@ use jiff::Timestamp;
 use rusqlite::Row;
 use serde::Serialize;
 
-use super::rows::{Ms, from_optional_json, from_word, optional_time};
+use super::rows::{Ms, from_optional_json, optional_time};
 use super::subjects::{Reader, Sessions};
 use super::{Sql, StoreError, ledger};
-use crate::model::{ItemKey, Outcome, RunId, SessionId, Stage, Usage};
+use crate::model::{ItemKey, Outcome, RunId, SessionId, SessionRef, Usage};
 use crate::process;
 
 /// A live session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ActiveSession {
-    /// Which.
-    pub session: SessionId,
-    /// Of which run.
-    pub run: RunId,
-    /// What for.
-    pub stage: Stage,
-    /// For which item.
-    pub item: Option<ItemKey>,
-    /// Which try.
-    pub attempt: u32,
+    /// Which session.
+    #[serde(flatten)]
+    pub session: SessionRef,
     /// Its keeper.
     pub keeper_pid: u32,
     /// The agent.
@@ -40,16 +33,9 @@ pub struct ActiveSession {
 /// A session of the history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionRow {
-    /// Which.
-    pub session: SessionId,
-    /// Of which run.
-    pub run: RunId,
-    /// What for.
-    pub stage: Stage,
-    /// For which item.
-    pub item: Option<ItemKey>,
-    /// Which try.
-    pub attempt: u32,
+    /// Which session.
+    #[serde(flatten)]
+    pub session: SessionRef,
     /// Containment it had.
     pub tier: String,
     /// When.
@@ -147,11 +133,7 @@ const SESSIONS: &str = "SELECT s.*, a.keeper_start_time, a.keeper_pidfd_inode, a
 
 fn active(row: &Row<'_>) -> Sql<ActiveSession> {
     Ok(ActiveSession {
-        session: row.get("session")?,
-        run: row.get("run")?,
-        stage: from_word(row, "stage")?,
-        item: row.get("item")?,
-        attempt: row.get("attempt")?,
+        session: ledger::session_ref(row)?,
         keeper_pid: row.get("keeper_pid")?,
         agent_pid: row.get("agent_pid")?,
         tier: row.get("tier")?,
@@ -169,11 +151,7 @@ fn keeper_is_alive(row: &Row<'_>) -> Sql<bool> {
 
 fn session(row: &Row<'_>) -> Sql<SessionRow> {
     Ok(SessionRow {
-        session: row.get("session")?,
-        run: row.get("run")?,
-        stage: from_word(row, "stage")?,
-        item: row.get("item")?,
-        attempt: row.get("attempt")?,
+        session: ledger::session_ref(row)?,
         tier: row.get("tier")?,
         started_at: row.get::<_, Ms>("started_at")?.0,
         ended_at: optional_time(row, "ended_at")?,

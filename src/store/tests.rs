@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::event::{Decision, Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
 use crate::model::{
     Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, ProcessIdentity, Risk,
-    RunId, SessionEnd, SessionId, Stage, Usage, Usd, Verdict,
+    RunId, SessionEnd, SessionId, SessionRef, Stage, Usage, Usd, Verdict,
 };
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 
@@ -92,11 +92,13 @@ fn claim(state: &State, id: i64, caps: BudgetCaps) -> Claim {
 
 fn ledger_row(claim: &Claim) -> LedgerRow {
     LedgerRow {
-        session: claim.session,
-        run: claim.run,
-        stage: claim.stage,
-        item: Some(claim.subject[0].0.clone()),
-        attempt: 1,
+        session: SessionRef {
+            id: claim.session,
+            run: claim.run,
+            stage: claim.stage,
+            item: Some(claim.subject[0].0.clone()),
+            attempt: 1,
+        },
         keeper: ProcessIdentity {
             pid: 1,
             start_time: u64::MAX,

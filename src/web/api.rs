@@ -83,29 +83,29 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
     let picture = hub.picture().await;
     let facts = &picture.facts;
     let seconds = |ms: i128| ms.max(0) / 1000;
-    let active = facts.active.iter().map(|session| {
+    let active = facts.active.iter().map(|row| {
         json!({
-            "session": session.session,
-            "stage": session.stage,
-            "item": session.item,
-            "pid": session.agent_pid.unwrap_or(session.keeper_pid),
-            "started_at": session.started_at,
-            "duration_s": seconds(facts.now.duration_since(session.started_at).as_millis()),
+            "session": row.session.id,
+            "stage": row.session.stage,
+            "item": row.session.item,
+            "pid": row.agent_pid.unwrap_or(row.keeper_pid),
+            "started_at": row.started_at,
+            "duration_s": seconds(facts.now.duration_since(row.started_at).as_millis()),
         })
     });
     let active: Vec<_> = active.collect();
     let recent = hub.store().sessions().newest(RECENT).await?;
-    let ended = |session: &SessionRow| {
-        let took = session.ended_at?.duration_since(session.started_at).as_millis();
+    let ended = |row: &SessionRow| {
+        let took = row.ended_at?.duration_since(row.started_at).as_millis();
         Some(json!({
-            "session": session.session,
-            "stage": session.stage,
-            "item": session.item,
-            "outcome": session.outcome,
-            "started_at": session.started_at,
+            "session": row.session.id,
+            "stage": row.session.stage,
+            "item": row.session.item,
+            "outcome": row.outcome,
+            "started_at": row.started_at,
             "duration_s": seconds(took),
-            "usage": session.usage,
-            "survivors": session.survivors,
+            "usage": row.usage,
+            "survivors": row.survivors,
         }))
     };
     Ok(as_json(&json!({

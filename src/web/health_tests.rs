@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::Trigger;
-use crate::model::{FailureClass, ProcessIdentity, RunId, SessionId, Stage, Usd};
+use crate::model::{FailureClass, ProcessIdentity, RunId, SessionId, SessionRef, Stage, Usd};
 use crate::settings::Config;
 use crate::store::{ActiveSession, Holder, RunRow, Spending};
 
@@ -33,11 +33,13 @@ fn run(outcome: Option<RunOutcome>) -> RunRow {
 fn sessions_alive(facts: &mut Facts, count: usize) {
     let at = facts.now;
     let one = ActiveSession {
-        session: SessionId(uuid::Uuid::nil()),
-        run: RunId(uuid::Uuid::nil()),
-        stage: Stage::Deep,
-        item: None,
-        attempt: 1,
+        session: SessionRef {
+            id: SessionId(uuid::Uuid::nil()),
+            run: RunId(uuid::Uuid::nil()),
+            stage: Stage::Deep,
+            item: None,
+            attempt: 1,
+        },
         keeper_pid: 1,
         agent_pid: None,
         tier: "pidns".into(),

@@ -304,7 +304,7 @@ impl Hub {
         facts.totals = cached.totals.clone();
         facts.clients = self.clients();
         let beats =
-            || log.beats.iter().filter(|(id, _)| facts.active.iter().any(|s| s.session == **id));
+            || log.beats.iter().filter(|(id, _)| facts.active.iter().any(|s| s.session.id == **id));
         facts.oldest_output_ms = beats().map(|(_, beat)| beat.since_output_ms).max();
         facts.processes = beats().map(|(_, beat)| beat.processes).sum();
         let picture = Arc::new(self.render(facts, &log, &open, &config));

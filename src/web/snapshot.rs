@@ -126,20 +126,20 @@ fn session(
     open: &BTreeMap<&ItemKey, &ItemRow>,
     config: &Config,
 ) -> Value {
-    let worst_case = match active.stage {
+    let worst_case = match active.session.stage {
         Stage::Triage => config.triage.max_cost,
         Stage::Deep => config.analyze.max_cost,
     };
-    let view = log.view.sessions.get(&active.session);
-    let row = active.item.as_ref().and_then(|key| open.get(key));
+    let view = log.view.sessions.get(&active.session.id);
+    let row = active.session.item.as_ref().and_then(|key| open.get(key));
     let title = row.map(|row| clip(&row.title, LINE));
     json!({
-        "session": active.session,
-        "stage": active.stage,
-        "item": active.item,
+        "session": active.session.id,
+        "stage": active.session.stage,
+        "item": active.session.item,
         "title": title,
         "url": row.map(|row| &row.url),
-        "attempt": active.attempt,
+        "attempt": active.session.attempt,
         "tier": active.tier,
         "worst_case": worst_case,
         "started_at": active.started_at,
@@ -152,7 +152,7 @@ fn session(
         "last_progress": view.map(|view| clip(&view.last_progress, LINE)),
         "stopping": view.and_then(|view| view.stopping.as_ref()),
         "processes": view.map(|view| view.processes),
-        "beat": log.beats.get(&active.session),
+        "beat": log.beats.get(&active.session.id),
     })
 }
 

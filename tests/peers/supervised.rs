@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use heartbeat::analyze;
 use heartbeat::app::selftest::{Rig, limits};
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{FailureKind, Outcome, RunId, SessionEnd, SessionId, Stage};
+use heartbeat::model::{FailureKind, Outcome, RunId, SessionEnd, SessionId, SessionRef, Stage};
 use heartbeat::prompt::Prompts;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{Agent, Task};
@@ -92,11 +92,13 @@ impl Bench {
         change(&mut limits);
         SessionSpec {
             worst_case: heartbeat::model::Usd::ZERO,
-            session,
-            run: RunId(Uuid::now_v7()),
-            stage: Stage::Deep,
-            item: None,
-            attempt: 1,
+            session: SessionRef {
+                id: session,
+                run: RunId(Uuid::now_v7()),
+                stage: Stage::Deep,
+                item: None,
+                attempt: 1,
+            },
             program: installed().unwrap(),
             args: with_tools(self.claude.args(&task), tools),
             env: self.claude.env(&task),

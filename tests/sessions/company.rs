@@ -39,7 +39,7 @@ async fn one_of_three(tier: Containment) {
     for stop in &stops {
         let mut spec = rig.spec(Misbehaviour::OwnSessions, 5, 10);
         spec.limits.hard = Duration::from_secs(60);
-        oracles.push(rig.oracle(spec.session).unwrap());
+        oracles.push(rig.oracle(spec.session.id).unwrap());
         runs.push(rig.supervisor.run(spec, &HostileAgent, stop.signal()));
     }
     let [first, second, third] = <[_; 3]>::try_from(runs).ok().unwrap();

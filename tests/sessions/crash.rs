@@ -78,7 +78,7 @@ async fn drive(folder: &Path, tier: &str, misbehaviour: Misbehaviour) {
     let mut spec = rig.spec(misbehaviour, u64::from(std::process::id()), 16);
     *spec.args.last_mut().unwrap() = folder.join("canary").into_os_string();
     spec.limits.hard = Duration::from_secs(120);
-    tell(&format!("session {}", spec.session));
+    tell(&format!("session {}", spec.session.id));
     let told = async {
         let mut seen = 0;
         loop {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use heartbeat::app::selftest::{EventRecorder, FolderLedger};
-use heartbeat::model::{ProcessIdentity, RunId, SessionId, Stage};
+use heartbeat::model::{ProcessIdentity, RunId, SessionId, SessionRef, Stage};
 use heartbeat::ports::LedgerRow;
 use heartbeat::process;
 use heartbeat::session::orphans;
@@ -119,11 +119,13 @@ fn take_number(pid: u32) -> Option<Child> {
 
 fn row(keeper: ProcessIdentity) -> LedgerRow {
     LedgerRow {
-        session: SessionId(Uuid::now_v7()),
-        run: RunId(Uuid::now_v7()),
-        stage: Stage::Deep,
-        item: None,
-        attempt: 1,
+        session: SessionRef {
+            id: SessionId(Uuid::now_v7()),
+            run: RunId(Uuid::now_v7()),
+            stage: Stage::Deep,
+            item: None,
+            attempt: 1,
+        },
         keeper,
         tier: "subreaper".to_owned(),
         cgroup: None,

@@ -57,7 +57,7 @@ async fn leave_nothing_and_grow_nothing() {
         let mut spec = rig.spec(kind, seed, 14 + u32::try_from(number % 20).unwrap());
         spec.limits.hard = Duration::from_secs(30);
         spec.limits.grace = Duration::from_millis(20);
-        let session = spec.session;
+        let session = spec.session.id;
         let stop = StopHandle::new();
         let mut oracle = rig.oracle(session).unwrap();
         let agent = heartbeat::app::selftest::HostileAgent;

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::event::{Event, Sink};
 use crate::model::{BoxFuture, SessionEnd, SessionId};
-use crate::ports::{Ledger, LedgerError, LedgerRow, StateError};
+use crate::ports::{Ledger, LedgerError, LedgerRow};
 
 /// The ledger.
 #[derive(Debug)]
@@ -44,27 +44,24 @@ impl FolderLedger {
 
     /// Commits a row as a real ledger does, without the limit.
     pub fn insert(&self, row: &LedgerRow) -> io::Result<()> {
-        let temporary = self.folder.join(format!("{}.new", row.session));
+        let temporary = self.folder.join(format!("{}.new", row.session.id));
         let mut file = File::create(&temporary)?;
         file.write_all(&serde_json::to_vec(row)?)?;
         file.sync_all()?;
-        fs::rename(&temporary, self.row_file(row.session))
+        fs::rename(&temporary, self.row_file(row.session.id))
     }
 
     fn insert_below(&self, row: &LedgerRow, max_live: u32) -> Result<(), LedgerError> {
-        let lock = File::create(self.folder.join("lock")).map_err(failed)?;
+        let lock = File::create(self.folder.join("lock")).map_err(LedgerError::store)?;
         // Held over count and insert, also against other processes; released with the file.
-        lock.lock().map_err(failed)?;
-        let live = u32::try_from(self.rows().map_err(failed)?.len()).unwrap_or(u32::MAX);
+        lock.lock().map_err(LedgerError::store)?;
+        let live =
+            u32::try_from(self.rows().map_err(LedgerError::store)?.len()).unwrap_or(u32::MAX);
         if live >= max_live {
             return Err(LedgerError::Full { live, max: max_live });
         }
-        self.insert(row).map_err(failed)
+        self.insert(row).map_err(LedgerError::store)
     }
-}
-
-fn failed(error: io::Error) -> LedgerError {
-    StateError::new(error).into()
 }
 
 impl Ledger for FolderLedger {
@@ -83,14 +80,16 @@ impl Ledger for FolderLedger {
     ) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
             match fs::remove_file(self.row_file(session)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(LedgerError::store(error))
+                }
                 _ => Ok(()),
             }
         })
     }
 
     fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>> {
-        Box::pin(async move { self.rows().map_err(failed) })
+        Box::pin(async move { self.rows().map_err(LedgerError::store) })
     }
 }
 

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::{EventRecorder, FolderLedger, HostileAgent};
 use crate::clock::Clock;
-use crate::model::{RunId, SessionEnd, SessionId, Stage};
-use crate::ports::{LedgerError, StateError};
+use crate::model::{RunId, SessionEnd, SessionId, SessionRef, Stage};
+use crate::ports::LedgerError;
 use crate::session::{SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings};
 use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
@@ -85,11 +85,13 @@ impl Rig {
         args.push(self.canary(session).into_os_string());
         SessionSpec {
             worst_case: crate::model::Usd::ZERO,
-            session,
-            run: RunId(Uuid::now_v7()),
-            stage: Stage::Deep,
-            item: None,
-            attempt: 1,
+            session: SessionRef {
+                id: session,
+                run: RunId(Uuid::now_v7()),
+                stage: Stage::Deep,
+                item: None,
+                attempt: 1,
+            },
             program: self.program.clone(),
             args,
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -116,8 +118,7 @@ impl Rig {
         spec: SessionSpec,
         stop: &StopHandle,
     ) -> Result<Observed, LedgerError> {
-        let failed = |error: io::Error| LedgerError::from(StateError::new(error));
-        let mut oracle = self.oracle(spec.session).map_err(failed)?;
+        let mut oracle = self.oracle(spec.session.id).map_err(LedgerError::store)?;
         let end = self.supervisor.run(spec, &HostileAgent, stop.signal()).await?;
         // Reading the open files of a dying process may lag by a moment; the pipe itself does not.
         let survivors = oracle.survivors();

@@ -14,8 +14,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use super::protocol::{Frames, FromKeeper, encode};
 use super::{ARGUMENT, protocol::ToKeeper};
-use crate::model::ProcessIdentity;
-use crate::model::SessionId;
+use crate::model::{ProcessIdentity, SessionId};
 use crate::process;
 use crate::process::system::Pidfd;
 use crate::session::children::{self, Registration};

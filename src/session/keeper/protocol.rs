@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::model::FailureKind;
-use crate::model::ProcessIdentity;
+use crate::model::{FailureKind, ProcessIdentity};
 use crate::session::agent::Exit;
 use crate::session::containment::Tier;
 

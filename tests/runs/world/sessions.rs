@@ -29,11 +29,7 @@ impl ScriptedSessions {
     fn row(&self, job: &Job) -> LedgerRow {
         let now = self.world.clock.now();
         LedgerRow {
-            session: job.session,
-            run: job.run,
-            stage: job.stage,
-            item: job.item.clone(),
-            attempt: job.attempt,
+            session: job.session.clone(),
             keeper: ProcessIdentity {
                 pid: 1,
                 start_time: 1,
@@ -50,20 +46,20 @@ impl ScriptedSessions {
 
     fn named_file(&self, job: &Job) -> Option<String> {
         let outside = self.world.outside.lock().unwrap();
-        outside.names_file.clone().filter(|_| job.stage == Stage::Deep)
+        outside.names_file.clone().filter(|_| job.session.stage == Stage::Deep)
     }
 
     fn tell_start(&self, job: &Job) {
         let config = &self.world.config;
         self.journal.emit(Event::SessionRegistered {
-            session: job.session,
-            stage: job.stage,
-            item: job.item.clone(),
-            attempt: job.attempt,
+            session: job.session.id,
+            stage: job.session.stage,
+            item: job.session.item.clone(),
+            attempt: job.session.attempt,
             keeper_pid: 1,
             tier: "scripted".into(),
             limit_ms: 0,
-            worst_case: match job.stage {
+            worst_case: match job.session.stage {
                 Stage::Triage => config.triage.max_cost,
                 Stage::Deep => config.analyze.max_cost,
             },
@@ -74,11 +70,11 @@ impl ScriptedSessions {
     fn note(&self, job: &Job, live: u32) -> usize {
         let mut outside = self.world.outside.lock().unwrap();
         outside.most_live = outside.most_live.max(live);
-        let (id, version) = match job.stage {
+        let (id, version) = match job.session.stage {
             Stage::Triage => (0, 0),
             Stage::Deep => marks(&job.words.user)[0],
         };
-        outside.started.push((job.stage, id, version, Outcome::Orphaned));
+        outside.started.push((job.session.stage, id, version, Outcome::Orphaned));
         outside.started.len() - 1
     }
 
@@ -86,9 +82,9 @@ impl ScriptedSessions {
     fn play_for(&self, job: &Job) -> (Play, Option<i64>) {
         let mut outside = self.world.outside.lock().unwrap();
         let play = outside.plays.pop_front().unwrap_or(Play::Good);
-        let item = job.item.as_ref().and_then(ItemKey::item_id);
+        let item = job.session.item.as_ref().and_then(ItemKey::item_id);
         let cursed = item.is_some_and(|id| outside.cursed == Some(id.0));
-        let deep = job.stage == Stage::Deep;
+        let deep = job.session.stage == Stage::Deep;
         let closes = if deep { outside.closes_meanwhile.take() } else { None };
         (if cursed { Play::Fails } else { play }, closes)
     }
@@ -102,7 +98,7 @@ impl ScriptedSessions {
         if play == Play::NoKeeper {
             let outcome = Outcome::SpawnFailed { why: FailureKind::KeeperFailed };
             let stderr_tail = "Resource temporarily unavailable (os error 11)".into();
-            return Ok(SessionEnd { stderr_tail, ..SessionEnd::without_words(outcome) });
+            return Ok(SessionEnd { stderr_tail, ..SessionEnd::empty(outcome) });
         }
         let max = self.world.config.limits.max_live_sessions;
         self.journal.register(self.row(&job), max).await?;
@@ -127,14 +123,14 @@ impl ScriptedSessions {
         if play == Play::Hangs {
             let known = stop.state();
             let asked = stop.changed(known).await.reason.unwrap();
-            end = SessionEnd::without_words(Outcome::Cancelled { why: asked.kind() });
+            end = SessionEnd::empty(Outcome::Cancelled { why: asked.kind() });
         }
         self.world.outside.lock().unwrap().started[noted].3 = end.outcome.clone();
-        self.journal.close(job.session, end.clone()).await?;
+        self.journal.close(job.session.id, end.clone()).await?;
         self.journal.emit(Event::SessionEnded {
-            session: job.session,
-            stage: job.stage,
-            item: job.item.clone(),
+            session: job.session.id,
+            stage: job.session.stage,
+            item: job.session.item.clone(),
             outcome: end.outcome.clone(),
             usage: end.usage,
             duration_ms: 0,
@@ -158,13 +154,13 @@ fn end_of(job: &Job, play: Play) -> SessionEnd {
         Play::Silent => Outcome::TimedOut,
         _ => Outcome::Completed,
     };
-    let output = match (play, job.stage) {
+    let output = match (play, job.session.stage) {
         (Play::BadOutput, _) => Some(json!({"nonsense": true})),
         (_, Stage::Triage) => Some(json!({"verdicts": verdicts(&job.words.user)})),
         (_, Stage::Deep) => Some(serde_json::to_value(finding()).unwrap()),
     };
     let output = output.filter(|_| outcome.is_success());
-    SessionEnd { output, usage: cost, ..SessionEnd::without_words(outcome) }
+    SessionEnd { output, usage: cost, ..SessionEnd::empty(outcome) }
 }
 
 fn verdicts(prompt: &str) -> Vec<Verdict> {
@@ -197,7 +193,7 @@ impl Sessions for ScriptedSessions {
         Box::pin(async move {
             if let Some(reason) = stop.state().reason {
                 let outcome = Outcome::Cancelled { why: reason.kind() };
-                return Ok(SessionEnd::without_words(outcome));
+                return Ok(SessionEnd::empty(outcome));
             }
             self.perform_job(job, stop).await
         })
@@ -206,8 +202,8 @@ impl Sessions for ScriptedSessions {
     fn resolve_orphans(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
             for row in self.journal.open_rows().await? {
-                let end = SessionEnd::without_words(Outcome::Orphaned);
-                self.journal.close(row.session, end).await?;
+                let end = SessionEnd::empty(Outcome::Orphaned);
+                self.journal.close(row.session.id, end).await?;
             }
             Ok(())
         })
