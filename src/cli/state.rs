@@ -10,7 +10,7 @@ use clap::Subcommand;
 use super::error::CommandError;
 use crate::clock::Clock;
 use crate::process::own_identity;
-use crate::store::{RunLock, Store, TransferError};
+use crate::store::{DATABASE, RunLock, Store, StoreError, TransferError};
 
 #[derive(Debug, Subcommand)]
 pub enum StateCommand {
@@ -54,7 +54,7 @@ async fn export(file: Option<&Path>, folder: &Path) -> Result<String, CommandErr
         ),
         None => Box::new(io::stdout()),
     };
-    let rows = store.export(BufWriter::new(to)).await.map_err(transfer)?;
+    let rows = store.export(BufWriter::new(to)).await.map_err(|error| transfer(folder, error))?;
     Ok(file
         .map_or_else(String::new, |file| format!("exported {rows} rows to {}\n", file.display())))
 }
@@ -64,16 +64,17 @@ async fn import(file: &Path, folder: &Path, clock: &Clock) -> Result<String, Com
         File::open(file).map_err(CommandError::io(format!("cannot read {}", file.display())))?;
     let store = Store::open(folder)?;
     let _lock = RunLock::acquire(folder, own_identity(), "state import", None, clock)?;
-    let rows = store.import(BufReader::new(from)).await.map_err(transfer)?;
+    let rows = store.import(BufReader::new(from)).await.map_err(|error| transfer(folder, error))?;
     Ok(format!("imported {rows} rows into {}\n", folder.display()))
 }
 
-fn transfer(error: TransferError) -> CommandError {
+fn transfer(folder: &Path, error: TransferError) -> CommandError {
     match error {
         TransferError::Store(error) => error.into(),
         TransferError::Io(error) => CommandError::io("the export failed")(error),
-        told @ (TransferError::Line { .. }
-        | TransferError::NotWhole { .. }
-        | TransferError::NotEmpty) => CommandError::Usage(told.to_string()),
+        TransferError::Row(source) => {
+            StoreError::Sqlite { path: folder.join(DATABASE), source }.into()
+        }
+        refused => CommandError::Usage(refused.to_string()),
     }
 }

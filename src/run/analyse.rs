@@ -94,11 +94,11 @@ pub(super) async fn result_of(
             DeepResult::Stopped(outcome)
         }
         Outcome::Cancelled { why: FailureKind::Operator } => {
-            DeepResult::NotItsFault(outcome, Reason::Shutdown)
+            DeepResult::NotCounted(outcome, Reason::Shutdown)
         }
         _ if outcome.retry_class() == RetryClass::DoesNotCount => {
             let reason = deferral_reason(&outcome);
-            DeepResult::NotItsFault(outcome, reason)
+            DeepResult::NotCounted(outcome, reason)
         }
         _ => failed(cx, session, outcome, attempt),
     }

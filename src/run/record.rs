@@ -50,7 +50,7 @@ pub(super) async fn without_code(
 /// Some ends mean that no other session of this run can work either.
 fn closes_run(result: &DeepResult) -> Option<Reason> {
     match result {
-        DeepResult::NotItsFault(outcome, reason) => {
+        DeepResult::NotCounted(outcome, reason) => {
             let for_all =
                 matches!(outcome, Outcome::ProviderLimit { .. } | Outcome::SpawnFailed { .. });
             (for_all || outcome.is_configuration()).then_some(*reason)

@@ -13,9 +13,7 @@ use crate::model::{RunId, SessionId, Stage, Usd};
 /// What may be spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetCaps {
-    /// In one run.
     pub per_run: Usd,
-    /// In one day.
     pub per_day: Usd,
 }
 
@@ -26,9 +24,7 @@ pub struct BudgetCaps {
          reserved)"
 )]
 pub struct BudgetRefusal {
-    /// Which cap.
     pub window: &'static str,
-    /// Its size.
     pub cap: Usd,
     /// Spent and reserved so far.
     pub committed: Usd,
@@ -98,7 +94,7 @@ pub(super) fn settle(transaction: &Transaction<'_>, session: SessionId, cost: Us
         .map(drop)
 }
 
-/// A session that never told its cost counts with its worst case.
+/// A session that ended without reporting a cost is booked with its worst case.
 pub(super) fn settle_at_worst(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
     transaction
         .execute(

@@ -14,7 +14,6 @@ use crate::model::{ItemKey, RunId, SessionId, Stage, Usd};
 pub struct Claim {
     /// The session that will do it.
     pub session: SessionId,
-    /// Of which run.
     pub run: RunId,
     /// Triage or deep.
     pub stage: Stage,
@@ -33,7 +32,6 @@ pub struct Claim {
 /// Why a claim was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ClaimRefusal {
-    /// A budget.
     #[error("{0}")]
     Budget(#[from] BudgetRefusal),
     /// The item is no longer pending, or changed meanwhile.

@@ -1,4 +1,4 @@
-//! A run that never told its end: found by a later start, and ended in its own log.
+//! A run that crashed: a later start finds it and ends it in its log.
 
 use rusqlite::params;
 
@@ -21,7 +21,7 @@ pub async fn close_crashed(
     for recorded in &events {
         view.apply(recorded);
     }
-    // One whose events are gone has nothing to tell any more.
+    // Nothing can be said about a run whose events are gone.
     let (Some(started), Some(last), None) = (view.started_at, view.at, view.outcome) else {
         return Ok(None);
     };
@@ -30,13 +30,13 @@ pub async fn close_crashed(
     // Its file is completed afterwards, like that of any run that ended badly.
     let journal = Journal::without_file(store.clone(), clock.clone(), run);
     journal
-        .commit(move |transaction, told| {
+        .commit(move |transaction, events| {
             transaction.execute(
                 "UPDATE runs SET ended_at = coalesce(ended_at, ?2), outcome = 'crashed', summary = ?3
                  WHERE run = ?1",
                 params![run, Ms(last), to_json(&summary)?],
             )?;
-            told.push(Event::RunEnded { outcome, summary, duration_ms });
+            events.push(Event::RunEnded { outcome, summary, duration_ms });
             Ok(())
         })
         .await?;

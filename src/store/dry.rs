@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{DATABASE, StoreError, create_private_file, explain};
+use super::error::explain;
+use super::{DATABASE, StoreError, create_private_file};
 
 /// Copies the database from `state` into `to`, as it is at one moment, whoever writes to it
 /// meanwhile. The original is only read; a state that does not exist yet gives an empty folder.

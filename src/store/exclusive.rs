@@ -1,8 +1,8 @@
-//! The kernel's word on a file: taken by one, and told to anybody who asks without taking.
+//! The exclusive lock on a file, and a test whether it is taken.
 //!
-//! On Linux the lock belongs to the open file and can be asked about, so that a look is never in the
-//! way of a run. Elsewhere nobody can ask: there the words in the file and the identity of the
-//! process they name decide what a look sees.
+//! On Linux the lock belongs to the open file and can be tested without taking it, so that a look
+//! never blocks a run. Other systems have no such test: there the text in the file and the identity
+//! of the process it names decide.
 
 use std::fs::File;
 use std::io;

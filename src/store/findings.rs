@@ -12,21 +12,14 @@ use crate::model::{Finding, ItemKey, RunId, SessionId};
 /// A finding with where it came from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FindingRow {
-    /// Which item.
     pub key: ItemKey,
-    /// Its title.
     pub title: String,
-    /// For people.
     pub url: String,
     /// The revision it is about.
     pub revision: i64,
-    /// By which session.
     pub session: SessionId,
-    /// Of which run.
     pub run: RunId,
-    /// When.
     pub created_at: Timestamp,
-    /// The finding.
     pub finding: Finding,
 }
 

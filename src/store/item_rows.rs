@@ -14,13 +14,10 @@ use crate::model::{ItemKey, RunId, Verdict};
 /// An item's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ItemRow {
-    /// Which.
     pub key: ItemKey,
-    /// One line.
     pub title: String,
     /// Bug, Task, …
     pub item_type: String,
-    /// For people.
     pub url: String,
     /// Newest revision seen.
     pub revision: i64,
@@ -28,9 +25,7 @@ pub struct ItemRow {
     pub last_changed: Timestamp,
     /// When it was last finished.
     pub last_processed: Option<Timestamp>,
-    /// Where it stands.
     pub phase: Phase,
-    /// Why.
     pub reason: Reason,
     /// Attempts used on its present text.
     pub attempts: u32,
@@ -38,7 +33,6 @@ pub struct ItemRow {
     pub next_attempt: Option<Timestamp>,
     /// Runs that left it out.
     pub deferrals: u32,
-    /// Triage's answer.
     pub verdict: Option<Verdict>,
 }
 
@@ -61,16 +55,13 @@ impl OpenItems {
 /// An item that triage has judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JudgedItem {
-    /// Which.
     pub key: ItemKey,
-    /// Its title.
     pub title: String,
     /// Triage's word.
     pub verdict: Verdict,
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// One item.
     pub async fn get(self, key: ItemKey) -> Result<Option<ItemRow>, StoreError> {
         self.first_row("SELECT * FROM heartbeat_state WHERE key = ?1", [key], item).await
     }

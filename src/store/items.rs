@@ -33,9 +33,7 @@ pub enum Phase {
 /// What is known of an item before a run looks at it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownItem {
-    /// Where it stands.
     pub phase: Phase,
-    /// Why.
     pub reason: Reason,
     /// Newest revision seen.
     pub revision: i64,
@@ -139,8 +137,8 @@ impl Items<'_, Journal> {
             return Ok(());
         }
         self.0
-            .commit(move |transaction, told| {
-                keys.iter().try_for_each(|key| defer_item(transaction, key, reason, told))
+            .commit(move |transaction, events| {
+                keys.iter().try_for_each(|key| defer_item(transaction, key, reason, events))
             })
             .await
     }
@@ -149,14 +147,14 @@ impl Items<'_, Journal> {
     pub async fn vanish(self, key: ItemKey, reason: Reason) -> Result<(), StoreError> {
         let now = self.0.clock().now();
         self.0
-            .commit(move |transaction, told| vanish_item(transaction, &key, reason, now, told))
+            .commit(move |transaction, events| vanish_item(transaction, &key, reason, now, events))
             .await
     }
 
     /// Puts a parked, waiting or finished item back in line, with all its attempts.
     pub async fn requeue(self, key: ItemKey) -> Result<bool, StoreError> {
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 let changed = transaction.execute(
                     "UPDATE heartbeat_state
                  SET phase = 'pending', reason = 'retry_requested', attempts = 0,
@@ -170,7 +168,7 @@ impl Items<'_, Journal> {
                         .execute("UPDATE attempts SET counted = 0 WHERE key = ?1", [&key])?;
                     let (rev, title) = title_of(transaction, &key)?;
                     let (decision, reason) = (Decision::Changed, Reason::RetryRequested);
-                    told.push(Event::ItemDecided { item: key, rev, title, decision, reason });
+                    events.push(Event::ItemDecided { item: key, rev, title, decision, reason });
                 }
                 Ok(changed > 0)
             })
@@ -182,7 +180,7 @@ pub(super) fn defer_item(
     transaction: &Transaction<'_>,
     key: &ItemKey,
     reason: Reason,
-    told: &mut Vec<Event>,
+    events: &mut Vec<Event>,
 ) -> Sql<()> {
     let changed = transaction
         .prepare_cached(
@@ -191,7 +189,7 @@ pub(super) fn defer_item(
         )?
         .execute(params![key, to_word(&reason)?])?;
     if changed > 0 {
-        told.push(Event::ItemDeferred { item: key.clone(), reason });
+        events.push(Event::ItemDeferred { item: key.clone(), reason });
     }
     Ok(())
 }
@@ -201,7 +199,7 @@ pub(super) fn vanish_item(
     key: &ItemKey,
     reason: Reason,
     now: Timestamp,
-    told: &mut Vec<Event>,
+    events: &mut Vec<Event>,
 ) -> Sql<()> {
     let changed = transaction
         .prepare_cached(
@@ -212,7 +210,7 @@ pub(super) fn vanish_item(
     if changed > 0 {
         let (rev, title) = title_of(transaction, key)?;
         let decision = Decision::Vanished;
-        told.push(Event::ItemDecided { item: key.clone(), rev, title, decision, reason });
+        events.push(Event::ItemDecided { item: key.clone(), rev, title, decision, reason });
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The one ordered log of events, and the transactions that carry them.
 //!
-//! [`Journal::emit`] takes an observation and returns at once; a writer stores what has gathered.
-//! [`Journal::commit`] makes a fact durable together with the events that tell it, after whatever
-//! was observed before it. So the order in the log is the order in which things happened, and a
-//! fact is never without its event. Followers and `events.ndjson` see events after the commit.
+//! [`Journal::emit`] queues an event and returns at once; a writer stores the queue in batches.
+//! [`Journal::commit`] stores a change together with its events, after the events that were queued
+//! before it. So the order in the log is the order in which things happened, and no change is
+//! without its event. Subscribers and `events.ndjson` see events after the commit.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::event::{Event, Recorded, Sink};
 use crate::model::RunId;
 use crate::private;
 
-/// Followers that fall further behind than this lose events and are told so.
+/// Followers that fall further behind than this lose events and learn how many.
 const FOLLOWER_LAG: usize = 4096;
 /// How long observations gather before they are stored by themselves.
 const GATHER: std::time::Duration = std::time::Duration::from_millis(50);
@@ -56,7 +56,7 @@ impl Journal {
         Ok(Self::new(store, clock, run, file))
     }
 
-    /// A journal for what is still to be told of a run that is over.
+    /// For events of a run that is over, such as that it crashed.
     pub(super) fn without_file(store: Store, clock: Clock, run: RunId) -> Self {
         Self::new(store, clock, Some(run), None)
     }
@@ -85,7 +85,7 @@ impl Journal {
         &self.inner.clock
     }
 
-    /// The run as it stands now: the fold over everything this journal was told, stored or not yet.
+    /// The run as it stands now: the fold over all its events, stored or not yet.
     pub fn view(&self) -> RunView {
         let mut view = self.inner.view().clone();
         let (seq, run) = (0, self.inner.run);
@@ -103,7 +103,7 @@ impl Journal {
             journal.view()
         })
         .await
-        .map_err(|error| StoreError::Worker(error.to_string()))
+        .map_err(StoreError::Worker)
     }
 
     /// Events from now on, in order, after they are stored.
@@ -119,9 +119,7 @@ impl Journal {
     {
         let inner = Arc::clone(&self.inner);
         // Store, publish and fold belong together: a caller that stops waiting cannot part them.
-        tokio::task::spawn_blocking(move || inner.commit(work))
-            .await
-            .map_err(|error| StoreError::Worker(error.to_string()))?
+        tokio::task::spawn_blocking(move || inner.commit(work)).await?
     }
 
     /// Stores what was observed so far.
@@ -166,12 +164,12 @@ impl Inner {
         let kept = observed.clone();
         let (run, now) = (self.run, self.clock.now());
         let stored = self.store.transact_here(|transaction| {
-            let mut told = Vec::new();
-            let value = work(transaction, &mut told)?;
-            let told = told.into_iter().map(|event| (now, event));
+            let mut events = Vec::new();
+            let value = work(transaction, &mut events)?;
+            let events = events.into_iter().map(|event| (now, event));
             let recorded = observed
                 .into_iter()
-                .chain(told)
+                .chain(events)
                 .map(|(at, event)| append(transaction, run, at, event))
                 .collect::<Sql<Vec<_>>>()?;
             Ok((value, recorded))
@@ -188,7 +186,7 @@ impl Inner {
         publish(file.as_mut(), &recorded);
         for event in recorded {
             self.view().apply(&event);
-            // Nobody following is no error.
+            // No subscribers is fine.
             drop(self.followers.send(event));
         }
         Ok(value)
@@ -250,7 +248,7 @@ fn open_ndjson(state: &Path, run: RunId) -> Result<File, StoreError> {
     })
 }
 
-/// The file is a copy for readers; the database is the truth, so a failed write is only told.
+/// The file is a copy for readers; the database is the truth, so a failed write is only logged.
 fn publish(file: Option<&mut File>, recorded: &[Recorded]) {
     let Some(file) = file else { return };
     let mut lines = Vec::new();

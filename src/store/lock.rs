@@ -31,7 +31,6 @@ const STALE_AFTER: SignedDuration = SignedDuration::from_secs(120);
 /// What the holder says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its process.
     pub process: ProcessIdentity,
     /// What it is doing, such as `--once`.
     pub purpose: String,
@@ -116,12 +115,7 @@ pub enum LockError {
     },
     /// The lock file cannot be used.
     #[error("cannot use the lock file {path}: {source}")]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// The system's word.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 fn describe(held: Option<&Held>, now: Timestamp) -> String {
@@ -148,7 +142,8 @@ fn describe(held: Option<&Held>, now: Timestamp) -> String {
             now.duration_since(holder.since).as_secs(),
         ),
         HolderHealth::Hung => format!(
-            "another run on this state is hung: process {pid} ({}), since {since}, has sent no heartbeat for {silent_s} s. Its sessions end by themselves; end it with `kill -9 {pid}` \
+            "another run on this state is hung: process {pid} ({}), since {since}, has sent no \
+             heartbeat for {silent_s} s. Its sessions end by themselves; end it with `kill -9 {pid}` \
              and run again",
             holder.purpose,
         ),
@@ -238,8 +233,7 @@ impl RunLock {
             self.holder.heartbeat = clock.now();
             self.holder.heartbeat_awake_ms = Some(clock.awake_ms());
             if let Err(error) = self.write() {
-                tracing::warn!(path = %self.path.display(), %error, "could not write the lock's \
-                                                                     heartbeat");
+                tracing::warn!(path = %self.path.display(), %error, "could not write the lock's heartbeat");
             }
         }
     }
@@ -259,12 +253,12 @@ impl Drop for RunLock {
     /// Nobody holds it now; a crash leaves its words, and the kernel frees the lock.
     fn drop(&mut self) {
         if let Err(error) = self.file.set_len(0) {
-            tracing::debug!(%error, "the lock keeps the words of its last holder");
+            tracing::debug!(%error, "could not clear the lock file; it still names its last holder");
         }
     }
 }
 
-/// The name of this machine; empty where it cannot be told.
+/// The name of this machine; empty if it is unknown.
 fn own_host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }

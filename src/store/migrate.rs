@@ -4,7 +4,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{StoreError, explain};
+use super::StoreError;
+use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
 const MIGRATIONS: [&str; 2] = [
@@ -33,11 +34,7 @@ pub fn refuse_other_versions(connection: &Connection, database: &Path) -> Result
     match version(connection, database)? {
         SCHEMA_VERSION => Ok(()),
         found if found > SCHEMA_VERSION => Err(newer(database, found)),
-        found => Err(StoreError::Unreadable(format!(
-            "{} has schema version {found} and this heartbeat needs {SCHEMA_VERSION}; the next run \
-             migrates it",
-            database.display()
-        ))),
+        found => Err(StoreError::Older { path: database.into(), found, needed: SCHEMA_VERSION }),
     }
 }
 

@@ -1,13 +1,19 @@
 //! The state: one SQLite database in a private folder, and the lock beside it.
 //!
-//! One connection behind a mutex, used through `spawn_blocking`: the async side never waits on a
-//! disk, and paused-clock tests stay true. Every fact is one transaction, and the events that tell
-//! it are written in the same one (see [`Journal`]).
+//! [`Store`] reads, [`Journal`] writes. What is stored is grouped by subject (see `subjects`):
+//! `store.items().get(key)`, `journal.runs().end(…)`. Every change is one transaction that also
+//! stores its events.
+//!
+//! There is one connection behind a mutex, used through `spawn_blocking`, so that the async side
+//! never waits for a disk and tests with a paused clock work.
+
+#![expect(missing_docs, reason = "fields and variants whose name says it all have no comment")]
 
 mod budget;
 mod claims;
 mod crashed;
 mod dry;
+mod error;
 mod events;
 mod exclusive;
 pub mod fault;
@@ -35,20 +41,20 @@ mod ticks;
 mod totals;
 mod transfer;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::ports::LedgerError;
 use crate::private;
+use error::explain;
 
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use crashed::close_crashed;
 pub use dry::scratch_copy;
+pub use error::StoreError;
 pub use findings::FindingRow;
 pub use item_rows::{ItemRow, JudgedItem, OpenItems};
 pub use items::{KnownItem, Phase};
@@ -77,115 +83,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Name of the database in the state folder.
 pub const DATABASE: &str = "heartbeat.db";
-
-/// Why the state cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The folder or a file in it.
-    #[error("cannot use the state folder {path}: {source}. {hint}")]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// The system's word.
-        source: io::Error,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// Written by a newer heartbeat.
-    #[error(
-        "the state in {path} has schema version {found}, but this heartbeat only knows {known}. \
-         It was written by a newer heartbeat and is left untouched: upgrade heartbeat, or choose \
-         another folder with --state-dir"
-    )]
-    Newer {
-        /// Which database.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-        /// Ours.
-        known: u32,
-    },
-    /// Damaged, or not a database.
-    #[error(
-        "the state in {path} is damaged ({detail}) and is left untouched. Save what is left with \
-         `sqlite3 {path} .recover > heartbeat.sql`, then restore a backup, or move the file away to start over (items will be analysed again)"
-    )]
-    Corrupt {
-        /// Which database.
-        path: PathBuf,
-        /// SQLite's word.
-        detail: String,
-    },
-    /// The disk is full.
-    #[error(
-        "cannot write the state in {path}: the disk is full. Nothing already stored is lost; \
-         free some space and run again"
-    )]
-    Full {
-        /// Which database.
-        path: PathBuf,
-    },
-    /// Somebody else writes, for longer than we wait.
-    #[error(
-        "the state in {path} is busy: another process has been writing to it for over 10 s. \
-         Nothing already stored is lost; stop the process that holds it (`fuser {path}` names it) \
-         and run again"
-    )]
-    Busy {
-        /// Which database.
-        path: PathBuf,
-    },
-    /// The disk or the file system refuses.
-    #[error(
-        "cannot read or write the state in {path}: {detail}. Nothing already stored is lost; \
-         check the disk (`dmesg`, quota, permissions) and run again"
-    )]
-    Disk {
-        /// Which database.
-        path: PathBuf,
-        /// SQLite's word.
-        detail: String,
-    },
-    /// On a file system that several machines may share.
-    #[error(
-        "the state folder {path} is on a network file system ({kind}), where locks between machines \
-         do not hold. Choose a folder on a local disk, with --state-dir or [state] dir"
-    )]
-    NetworkFolder {
-        /// Which.
-        path: PathBuf,
-        /// Which kind.
-        kind: &'static str,
-    },
-    /// A folder that serves something else.
-    #[error(
-        "{path} is not a heartbeat state folder: {why}; nothing was changed. Choose a new or an \
-         empty folder with --state-dir or [state] dir"
-    )]
-    NotOurs {
-        /// Which.
-        path: PathBuf,
-        /// In a few words.
-        why: String,
-    },
-    /// The session ledger, told by whoever used it.
-    #[error("{0}")]
-    Ledger(#[source] LedgerError),
-    /// Anything else SQLite says.
-    #[error("the state in {path} failed: {source}")]
-    Sqlite {
-        /// Which database.
-        path: PathBuf,
-        /// SQLite's word.
-        source: rusqlite::Error,
-    },
-    /// A stored value that cannot be read back.
-    #[error("the state holds a value that cannot be read: {0}")]
-    Unreadable(String),
-    /// The thread that talks to the database is gone.
-    #[error("the database thread stopped: {0}")]
-    Worker(String),
-}
 
 /// The state. Cheap to clone; all clones share one connection.
 #[derive(Debug, Clone)]
@@ -233,7 +130,6 @@ impl Store {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The folder everything lives in.
     pub fn folder(&self) -> &Path {
         &self.inner.folder
     }
@@ -268,7 +164,7 @@ impl Store {
         let check = move || {
             store.transact_here(|transaction| transaction.query_row("SELECT 1", [], |_| Ok(())))
         };
-        tokio::task::spawn_blocking(check).await.map_err(|e| StoreError::Worker(e.to_string()))?
+        tokio::task::spawn_blocking(check).await?
     }
 
     pub(crate) async fn blocking<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -281,8 +177,7 @@ impl Store {
             let mut connection = inner.connection();
             work(&mut connection).map_err(|e| explain(&inner.database, e))
         })
-        .await
-        .map_err(|e| StoreError::Worker(e.to_string()))?
+        .await?
     }
 }
 
@@ -318,27 +213,6 @@ fn create_private_file(path: &Path) -> Result<(), StoreError> {
             hint: "Check that the folder and the disk can be written",
         }
     })
-}
-
-/// Turns SQLite's word into one that says what to do.
-fn explain(database: &Path, error: rusqlite::Error) -> StoreError {
-    let path = database.to_path_buf();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            StoreError::Corrupt { path, detail: error.to_string() }
-        }
-        Some(ErrorCode::DiskFull) => StoreError::Full { path },
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
-        Some(ErrorCode::SystemIoFailure) => StoreError::Disk { path, detail: error.to_string() },
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            StoreError::Folder {
-                path,
-                source: io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()),
-                hint: "Check that the folder can be written by this user",
-            }
-        }
-        _ => StoreError::Sqlite { path, source: error },
-    }
 }
 
 #[cfg(test)]

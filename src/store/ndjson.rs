@@ -23,8 +23,7 @@ pub async fn catch_up(store: &Store, run: RunId) -> Result<usize, StoreError> {
         let folder = folder.clone();
         move || complete(&folder, &stored)
     })
-    .await
-    .map_err(|panic| StoreError::Worker(panic.to_string()))?;
+    .await?;
     completed.map_err(|source| StoreError::Folder {
         path: folder,
         source,

@@ -26,27 +26,21 @@ pub enum Write {
 /// One item of a page with what was decided for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// Which.
     pub key: ItemKey,
     /// The tracker's number.
     pub id: ItemId,
-    /// One line.
     pub title: String,
     /// Bug, Task, …
     pub item_type: String,
-    /// For people.
     pub url: String,
     /// 1 is the most urgent.
     pub priority: Option<i64>,
-    /// The revision read.
     pub revision: i64,
     /// The tracker's date of it.
     pub changed_at: Timestamp,
     /// Of what would reach the prompt.
     pub fingerprint: String,
-    /// What was decided.
     pub decision: Decision,
-    /// Why.
     pub reason: Reason,
     /// Attempts already used on this text.
     pub attempts: u32,
@@ -98,15 +92,15 @@ impl Items<'_, Journal> {
         }
         let now = self.0.clock().now();
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 for planned in &page.planned {
-                    record_item(transaction, planned, now, page.baseline, told)?;
+                    record_item(transaction, planned, now, page.baseline, events)?;
                 }
                 for key in &page.crowded_out {
-                    defer_item(transaction, key, Reason::MaxItemsPerRun, told)?;
+                    defer_item(transaction, key, Reason::MaxItemsPerRun, events)?;
                 }
                 for key in &page.vanished {
-                    vanish_item(transaction, key, Reason::Deleted, now, told)?;
+                    vanish_item(transaction, key, Reason::Deleted, now, events)?;
                 }
                 if let Some(fact) = page.first_run {
                     set_first_run(transaction, fact)?;
@@ -122,11 +116,11 @@ fn record_item(
     planned: &Planned,
     now: Timestamp,
     baseline: bool,
-    told: &mut Vec<Event>,
+    events: &mut Vec<Event>,
 ) -> Sql<()> {
     match (planned.decision, planned.write) {
         (Decision::Vanished, _) => {
-            return vanish_item(transaction, &planned.key, planned.reason, now, told);
+            return vanish_item(transaction, &planned.key, planned.reason, now, events);
         }
         (_, Write::Nothing) => {}
         (_, Write::Touch) => touch(transaction, planned, now)?,
@@ -139,7 +133,7 @@ fn record_item(
     };
     if decision != Decision::Unchanged || reason == Reason::Baseline {
         let (item, rev, title) = (planned.key.clone(), planned.revision, planned.title.clone());
-        told.push(Event::ItemDecided { item, rev, title, decision, reason });
+        events.push(Event::ItemDecided { item, rev, title, decision, reason });
     }
     Ok(())
 }

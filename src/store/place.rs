@@ -26,7 +26,7 @@ const NETWORK: [(i64, &str); 10] = [
     (0x0116_1970, "GFS2"),
 ];
 
-/// Refuses a folder on a network file system; one whose kind cannot be told is accepted.
+/// Refuses a folder on a network file system; an unknown kind is accepted.
 pub(super) fn refuse_network(folder: &Path) -> Result<(), StoreError> {
     let Ok(found) = statfs(folder) else { return Ok(()) };
     match network_kind(kind_number(&found)) {
@@ -124,10 +124,7 @@ pub(super) fn refuse_emptied(folder: &Path, database: &Path) -> Result<(), Store
     let log = fs::metadata(database.with_extension("db-wal")).is_ok_and(|data| data.len() > 0);
     let ran = fs::read_dir(folder.join("runs")).is_ok_and(|mut runs| runs.next().is_some());
     if emptied && ran && !log {
-        return Err(StoreError::Corrupt {
-            path: database.into(),
-            detail: "the file is empty, although runs were recorded here".into(),
-        });
+        return Err(StoreError::Emptied { path: database.into() });
     }
     Ok(())
 }
@@ -153,6 +150,6 @@ mod tests {
         refuse_emptied(folder.path(), &database).unwrap();
         fs::create_dir_all(folder.path().join("runs/1")).unwrap();
         let error = refuse_emptied(folder.path(), &database).unwrap_err();
-        assert!(error.to_string().contains("is damaged (the file is empty"), "{error}");
+        assert!(error.to_string().contains("is damaged: the file is empty"), "{error}");
     }
 }

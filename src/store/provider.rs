@@ -49,14 +49,14 @@ impl Provider<'_, Journal> {
         let furthest = self.0.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or(until);
         let until = until.min(furthest);
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 transaction.execute(
                     "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)
                  ON CONFLICT (name) DO UPDATE SET until = ?2, reason = ?3
                  WHERE until < ?2 OR until > ?4",
                     params![name, Ms(until), reason, Ms(furthest)],
                 )?;
-                told.push(Event::ProviderSuspended { until, reason });
+                events.push(Event::ProviderSuspended { until, reason });
                 Ok(())
             })
             .await

@@ -18,11 +18,9 @@ use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Ve
 /// What triage means for one item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriageResult {
-    /// Which.
     pub key: ItemKey,
     /// The fingerprint it was judged by.
     pub fingerprint: String,
-    /// The judgement.
     pub verdict: Verdict,
     /// False: the stated default.
     pub from_model: bool,
@@ -33,14 +31,14 @@ pub struct TriageResult {
 /// What a deep session means for its item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeepResult {
-    /// Validated.
     Finished(Box<Finding>),
     /// Failed; it is tried again, not before this time.
     TryAgain(Outcome, Timestamp),
     /// Failed for the last time.
     GiveUp(Outcome),
-    /// Ended for a reason that is not the item's: back in line, the attempt does not count.
-    NotItsFault(Outcome, Reason),
+    /// Ended for a reason outside the item (provider, machine, shutdown): requeued, and the attempt
+    /// is not counted.
+    NotCounted(Outcome, Reason),
     /// A person ended it: left to people, the attempt does not count.
     Stopped(Outcome),
     /// The item went away meanwhile: nothing is left to do, the attempt does not count.
@@ -50,19 +48,16 @@ pub enum DeepResult {
 /// A session that ended before its result became part of the state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnappliedSession {
-    /// Which.
     pub session: SessionId,
     /// Triage or deep.
     pub stage: Stage,
     /// Items with the fingerprints they were judged by.
     pub subject: Vec<(ItemKey, String)>,
-    /// How it ended.
     pub outcome: Outcome,
     /// What it returned.
     pub output: Option<Value>,
     /// Which try it was.
     pub attempt: u32,
-    /// Used.
     pub usage: Usage,
 }
 
@@ -92,9 +87,9 @@ impl Results<'_, Journal> {
     ) -> Result<(), StoreError> {
         let now = self.0.clock().now();
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 for result in &results {
-                    apply_verdict(transaction, result, now, told)?;
+                    apply_verdict(transaction, result, now, events)?;
                 }
                 session.map_or(Ok(()), |session| mark_applied(transaction, session, Ms(now)))
             })
@@ -143,35 +138,35 @@ impl Results<'_, Journal> {
     ) -> Result<(), StoreError> {
         let now = self.0.clock().now();
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 let subject = Subject { session, run, key: &key, fingerprint: &fingerprint, now };
                 let outcome = match &result {
                     DeepResult::Finished(finding) => {
-                        told.push(finish(transaction, &subject, finding)?);
+                        events.push(finish(transaction, &subject, finding)?);
                         &Outcome::Completed
                     }
                     DeepResult::TryAgain(outcome, next) => {
-                        told.push(wait(transaction, &subject, outcome, *next)?);
+                        events.push(wait(transaction, &subject, outcome, *next)?);
                         outcome
                     }
                     DeepResult::GiveUp(outcome) => {
                         let reason = Reason::AttemptsExhausted;
-                        told.push(park(transaction, &subject, reason)?);
+                        events.push(park(transaction, &subject, reason)?);
                         outcome
                     }
-                    DeepResult::NotItsFault(outcome, reason) => {
-                        told.push(give_back(transaction, &subject, *reason)?);
+                    DeepResult::NotCounted(outcome, reason) => {
+                        events.push(give_back(transaction, &subject, *reason)?);
                         outcome
                     }
                     DeepResult::Stopped(outcome) => {
                         let reason = Reason::StoppedByOperator;
                         give_back(transaction, &subject, reason)?;
-                        told.push(park(transaction, &subject, reason)?);
+                        events.push(park(transaction, &subject, reason)?);
                         outcome
                     }
                     DeepResult::Gone(outcome) => {
                         give_back(transaction, &subject, Reason::OutOfQuery)?;
-                        vanish_item(transaction, &key, Reason::OutOfQuery, now, told)?;
+                        vanish_item(transaction, &key, Reason::OutOfQuery, now, events)?;
                         outcome
                     }
                 };
@@ -214,7 +209,7 @@ fn apply_verdict(
     transaction: &Transaction<'_>,
     result: &TriageResult,
     now: Timestamp,
-    told: &mut Vec<Event>,
+    events: &mut Vec<Event>,
 ) -> Sql<()> {
     let deep = result.verdict.needs_deep_analysis && result.park.is_none();
     let (phase, reason) = match result.park {
@@ -242,7 +237,7 @@ fn apply_verdict(
     if changed == 0 {
         return Ok(());
     }
-    told.push(Event::ItemTriaged {
+    events.push(Event::ItemTriaged {
         item: result.key.clone(),
         complexity: result.verdict.complexity,
         deep,
@@ -250,8 +245,8 @@ fn apply_verdict(
         reason: result.verdict.reason.clone(),
     });
     match phase {
-        "done" => told.push(Event::ItemSettled { item: result.key.clone() }),
-        "parked" => told.push(Event::ItemParked { item: result.key.clone(), reason }),
+        "done" => events.push(Event::ItemSettled { item: result.key.clone() }),
+        "parked" => events.push(Event::ItemParked { item: result.key.clone(), reason }),
         _ => {}
     }
     Ok(())

@@ -25,13 +25,10 @@ const BATCH: u32 = 2_000;
 /// What was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Events.
     pub events: u64,
-    /// Scheduled times.
     pub ticks: u64,
     /// Outputs of sessions that are part of findings by now.
     pub outputs: u64,
-    /// Folders of runs.
     pub folders: u64,
 }
 
@@ -43,7 +40,7 @@ impl Store {
         let Ok(before) = now.checked_sub(keep) else { return Ok(Pruned::default()) };
         let store = self.clone();
         let pruned = tokio::task::spawn_blocking(move || store.prune_here(before));
-        pruned.await.map_err(|error| StoreError::Worker(error.to_string()))?
+        pruned.await?
     }
 
     fn prune_here(&self, before: Timestamp) -> Result<Pruned, StoreError> {

@@ -13,17 +13,12 @@ use crate::model::RunId;
 /// A run as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunRow {
-    /// Which.
     pub run: RunId,
-    /// Why it began.
     pub trigger: Trigger,
-    /// When.
     pub started_at: Timestamp,
     /// None while it is going on.
     pub ended_at: Option<Timestamp>,
-    /// How it ended.
     pub outcome: Option<RunOutcome>,
-    /// With what.
     pub summary: Option<RunSummary>,
 }
 
@@ -38,7 +33,7 @@ impl Runs<'_, Journal> {
     ) -> Result<(), StoreError> {
         let now = Ms(self.0.clock().now());
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 transaction.execute(
                     "UPDATE runs SET ended_at = ?1, outcome = 'crashed' WHERE ended_at IS NULL",
                     [now],
@@ -47,13 +42,12 @@ impl Runs<'_, Journal> {
                     "INSERT INTO runs (run, trigger, started_at) VALUES (?1, ?2, ?3)",
                     params![run, to_word(&trigger)?, now],
                 )?;
-                told.push(Event::RunStarted { trigger, max_live_sessions });
+                events.push(Event::RunStarted { trigger, max_live_sessions });
                 Ok(())
             })
             .await
     }
 
-    /// Ends a run.
     pub async fn end(
         self,
         run: RunId,
@@ -62,7 +56,7 @@ impl Runs<'_, Journal> {
     ) -> Result<(), StoreError> {
         let now = self.0.clock().now();
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 let started: Ms = transaction.query_row(
                     "UPDATE runs SET ended_at = ?2, outcome = ?3, summary = ?4 WHERE run = ?1
                  RETURNING started_at",
@@ -71,7 +65,7 @@ impl Runs<'_, Journal> {
                 )?;
                 let duration = now.duration_since(started.0).as_millis();
                 let duration_ms = u64::try_from(duration).unwrap_or(0);
-                told.push(Event::RunEnded { outcome, summary, duration_ms });
+                events.push(Event::RunEnded { outcome, summary, duration_ms });
                 Ok(())
             })
             .await

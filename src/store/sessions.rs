@@ -13,12 +13,9 @@ use crate::process;
 /// A live session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ActiveSession {
-    /// Which session.
     #[serde(flatten)]
     pub session: SessionRef,
-    /// Its keeper.
     pub keeper_pid: u32,
-    /// The agent.
     pub agent_pid: Option<u32>,
     /// Containment in force.
     pub tier: String,
@@ -33,20 +30,16 @@ pub struct ActiveSession {
 /// A session of the history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionRow {
-    /// Which session.
     #[serde(flatten)]
     pub session: SessionRef,
     /// Containment it had.
     pub tier: String,
-    /// When.
     pub started_at: Timestamp,
     /// None while it is on record as alive.
     pub ended_at: Option<Timestamp>,
     /// Not ended, and its keeper is verifiably there.
     pub alive: bool,
-    /// How it ended.
     pub outcome: Option<Outcome>,
-    /// Used.
     pub usage: Option<Usage>,
     /// Left alive: 0, or an alarm.
     pub survivors: Option<u32>,
@@ -59,19 +52,14 @@ pub struct AttemptRow {
     pub attempt: u32,
     /// Of what reached the prompt.
     pub fingerprint: String,
-    /// By which session.
     pub session: SessionId,
-    /// In which run.
     pub run: RunId,
-    /// When.
     pub claimed_at: Timestamp,
     /// None while it goes on.
     pub ended_at: Option<Timestamp>,
-    /// How it ended.
     pub outcome: Option<Outcome>,
     /// False: not the item's fault, or given back by a person.
     pub counted: bool,
-    /// What it used.
     pub usage: Option<Usage>,
 }
 

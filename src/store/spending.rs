@@ -1,4 +1,4 @@
-//! Where the money went: by day and by purpose.
+//! Money by day and stage.
 
 use jiff::Timestamp;
 use rusqlite::Params;
@@ -9,24 +9,23 @@ use super::subjects::{Budget, Reader};
 use super::{Sql, StoreError};
 use crate::model::{RunId, Stage, Usd};
 
-/// The money of one purpose on one day.
+/// The money of one stage on one day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StageSpending {
-    /// The day, UTC, such as `2026-11-16`.
+    /// The budget day such as `2026-11-16`, in the time zone of the schedule.
     pub day: String,
-    /// What for.
     pub stage: Stage,
     /// Sessions that reserved some.
     pub sessions: u32,
     /// Settled.
     pub spent: Usd,
-    /// The part of it that is an estimate: worst cases of sessions that never told their cost.
+    /// The part of `spent` that is an estimate: worst cases of sessions that never reported a cost.
     pub estimated: Usd,
     /// Worst cases of sessions that are alive.
     pub reserved: Usd,
 }
 
-/// A session that told a cost was settled with it; any other sum is the worst case.
+/// A session that reported a cost was settled with it; any other sum is the worst case.
 const SUMS: &str = "
     SELECT b.day AS day, b.stage AS stage, count(*) AS sessions,
            coalesce(sum(b.spent), 0) AS spent,

@@ -33,12 +33,12 @@ impl Ticks<'_, Journal> {
     pub async fn skip(self, tick: TickRow, blocked_by: Option<RunId>) -> Result<bool, StoreError> {
         let now = Ms(self.0.clock().now());
         self.0
-            .commit(move |transaction, told| {
+            .commit(move |transaction, events| {
                 let recorded =
                     record_tick(transaction, now, &TickRow { run: None, ..tick.clone() })?;
                 if recorded {
                     let TickRow { nominal, missed, .. } = tick;
-                    told.push(Event::TickSkipped { nominal, blocked_by, missed });
+                    events.push(Event::TickSkipped { nominal, blocked_by, missed });
                 }
                 Ok(recorded)
             })

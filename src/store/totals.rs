@@ -32,13 +32,11 @@ pub struct Totals {
 /// Sums over the sessions of one kind that ended in one way.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SessionTotal {
-    /// What for.
     pub stage: String,
     /// How they ended.
     pub outcome: String,
     /// In detail, such as who stopped them; empty where there is none.
     pub reason: String,
-    /// How many.
     pub count: u64,
     /// Milliseconds from start to end, all together.
     pub duration_ms: u64,
@@ -46,13 +44,11 @@ pub struct SessionTotal {
     pub within: [u64; DURATION_BUCKETS.len()],
     /// Fresh input tokens.
     pub input_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
     /// Input tokens read from the provider's cache.
     pub cache_read_tokens: u64,
     /// Input tokens written to the provider's cache.
     pub cache_creation_tokens: u64,
-    /// Spent.
     pub cost: Usd,
 }
 
@@ -97,7 +93,6 @@ fn ticks(connection: &Connection) -> Sql<Vec<(String, u64)>> {
 }
 
 impl Store {
-    /// Sums over the whole history.
     pub async fn totals(&self) -> Result<Totals, StoreError> {
         self.read(|connection| {
             let count = |sql: &str| connection.query_row(sql, [], |row| sum(row, 0));

@@ -1,9 +1,9 @@
 //! Moving a state to another machine: every table as JSON lines, and back into an empty state.
 //!
 //! The first line names the format and the schema, each further line is one row, and the last one
-//! says how many there are: what was cut off is not taken for the whole. Rows of live
-//! sessions stay behind: their processes do not move. What they were about is given back by the
-//! next run, like after a crash.
+//! says how many there are, so that an export that was cut off is refused. Rows of live sessions
+//! are not exported: their processes do not move. The next run requeues their items, like after a
+//! crash.
 
 use std::io::{self, BufRead, Write};
 
@@ -54,7 +54,6 @@ struct End {
 /// How it begins, unlike any row.
 const END: &str = "{\"end\":";
 
-/// One row.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     table: String,
@@ -64,32 +63,66 @@ struct Line {
 /// Why a state could not be moved.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The state.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The file.
     #[error("cannot read or write the export: {0}")]
     Io(#[from] io::Error),
-    /// What is in the file.
-    #[error("line {line} of the export is invalid: {why}; nothing was imported")]
+    /// A row of this state that cannot be exported.
+    #[error("cannot read the state: {0}")]
+    Row(#[from] rusqlite::Error),
+    #[error("line {line} of the export is invalid: {fault}; nothing was imported")]
     Line {
         /// Counted from 1.
         line: u64,
-        /// In a few words.
-        why: String,
+        #[source]
+        fault: LineFault,
     },
-    /// The last line is missing, or does not fit what came before it.
-    #[error("the export is incomplete: {why}; nothing was imported. Export the state again")]
-    NotWhole {
-        /// In a few words.
-        why: String,
-    },
-    /// There is something already.
+    #[error(
+        "the export is incomplete: it says {stated} rows and has {found}; nothing was imported. \
+         Export the state again"
+    )]
+    WrongCount { stated: u64, found: u64 },
+    #[error(
+        "the export is incomplete: its last line is missing, after {found} rows; nothing was \
+         imported. Export the state again"
+    )]
+    CutOff { found: u64 },
     #[error(
         "this state is not empty, and an import would mix two histories; choose an empty folder \
          with --state-dir"
     )]
     NotEmpty,
+}
+
+/// What is wrong with one line of an export.
+#[derive(Debug, thiserror::Error)]
+pub enum LineFault {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Sql(#[from] rusqlite::Error),
+    #[error("it comes after the last line")]
+    AfterTheEnd,
+    #[error("it is not an export of a heartbeat state")]
+    NotAnExport,
+    #[error(
+        "it has format {found} and this heartbeat reads {VERSION}; export it with the same \
+         version of heartbeat"
+    )]
+    OtherForm { found: u32 },
+    #[error(
+        "it has schema {found} and this heartbeat {SCHEMA_VERSION}; export it with the same version \
+         of heartbeat"
+    )]
+    OtherSchema { found: u32 },
+    #[error("there is no table {0:?}")]
+    UnknownTable(String),
+    #[error("{table} has no column {column:?}")]
+    UnknownColumn { table: &'static str, column: String },
+    #[error("{0} is not a plain value")]
+    NotPlain(String),
 }
 
 impl Store {
@@ -105,23 +138,21 @@ impl Store {
     /// Reads an export into this empty state; all of it, or nothing.
     pub async fn import(&self, from: impl BufRead + Send + 'static) -> Result<u64, TransferError> {
         let store = self.clone();
-        let imported = tokio::task::spawn_blocking(move || {
+        let import = move || {
             let mut refused = None;
-            let rows = store.transact_here(|transaction| match import_all(transaction, from) {
-                Ok(rows) => Ok(rows),
-                Err(Refused::Sql(error)) => Err(error),
-                Err(Refused::Told(told)) => {
-                    refused = Some(told);
-                    // Any error takes the whole transaction back.
-                    Err(rusqlite::Error::QueryReturnedNoRows)
-                }
+            let rows = store.transact_here(|transaction| {
+                import_all(transaction, from).map_err(|error| {
+                    refused = Some(error);
+                    // Any error rolls the whole transaction back.
+                    rusqlite::Error::QueryReturnedNoRows
+                })
             });
             match refused {
-                Some(told) => Err(told),
+                Some(error) => Err(error),
                 None => Ok(rows?),
             }
-        });
-        imported.await.map_err(|error| StoreError::Worker(error.to_string()))?
+        };
+        tokio::task::spawn_blocking(import).await.map_err(StoreError::Worker)?
     }
 }
 
@@ -141,16 +172,14 @@ fn export_table(
     table: &str,
     to: &mut impl Write,
 ) -> Result<u64, TransferError> {
-    let unreadable = |error: rusqlite::Error| StoreError::Unreadable(error.to_string());
-    let mut statement =
-        connection.prepare(&format!("SELECT * FROM {table}")).map_err(unreadable)?;
+    let mut statement = connection.prepare(&format!("SELECT * FROM {table}"))?;
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    let mut found = statement.query([]).map_err(unreadable)?;
+    let mut found = statement.query([])?;
     let mut rows = 0;
-    while let Some(row) = found.next().map_err(unreadable)? {
+    while let Some(row) = found.next()? {
         let mut fields = Map::new();
         for (index, name) in names.iter().enumerate() {
-            fields.insert(name.clone(), to_json(row.get_ref(index).map_err(unreadable)?));
+            fields.insert(name.clone(), to_json(row.get_ref(index)?));
         }
         write_line(to, &Line { table: table.into(), row: fields })?;
         rows += 1;
@@ -181,23 +210,7 @@ fn from_json(value: Value) -> Option<Cell> {
     }
 }
 
-/// Why an import stops: the database, or something to tell.
-enum Refused {
-    Sql(rusqlite::Error),
-    Told(TransferError),
-}
-
-impl From<rusqlite::Error> for Refused {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-fn told(line: u64, why: impl Into<String>) -> Refused {
-    Refused::Told(TransferError::Line { line, why: why.into() })
-}
-
-fn import_all(transaction: &Transaction<'_>, from: impl BufRead) -> Result<u64, Refused> {
+fn import_all(transaction: &Transaction<'_>, from: impl BufRead) -> Result<u64, TransferError> {
     let columns = columns(transaction)?;
     let used: bool = transaction.query_row(
         "SELECT EXISTS (SELECT 1 FROM heartbeat_state) OR EXISTS (SELECT 1 FROM runs)",
@@ -205,64 +218,44 @@ fn import_all(transaction: &Transaction<'_>, from: impl BufRead) -> Result<u64, 
         |row| row.get(0),
     )?;
     if used {
-        return Err(Refused::Told(TransferError::NotEmpty));
+        return Err(TransferError::NotEmpty);
     }
-    let (mut rows, mut end) = (0, None);
-    for (number, line) in (1_u64..).zip(from.lines()) {
-        let line = line.map_err(|error| told(number, error.to_string()))?;
-        if number == 1 {
-            check_header(&line)?;
-            continue;
-        }
-        if end.is_some() {
-            return Err(told(number, "it comes after the last line"));
-        }
-        if line.starts_with(END) {
-            let last: End =
-                serde_json::from_str(&line).map_err(|error| told(number, error.to_string()))?;
-            end = Some(last.end);
-            continue;
-        }
-        let line: Line =
-            serde_json::from_str(&line).map_err(|error| told(number, error.to_string()))?;
-        import_row(transaction, &columns, line).map_err(|refused| match refused {
-            Refused::Sql(error) => told(number, error.to_string()),
-            Refused::Told(TransferError::Line { why, .. }) => told(number, why),
-            other @ Refused::Told(_) => other,
-        })?;
-        rows += 1;
+    let (mut found, mut end) = (0, None);
+    for (line, text) in (1_u64..).zip(from.lines()) {
+        let read = || -> Result<Option<u64>, LineFault> {
+            let text = text?;
+            if line == 1 {
+                return check_header(&text).map(|()| None);
+            }
+            if end.is_some() {
+                return Err(LineFault::AfterTheEnd);
+            }
+            if text.starts_with(END) {
+                return Ok(Some(serde_json::from_str::<End>(&text)?.end));
+            }
+            import_row(transaction, &columns, serde_json::from_str(&text)?)?;
+            found += 1;
+            Ok(None)
+        };
+        end = read().map_err(|fault| TransferError::Line { line, fault })?.or(end);
     }
     match end {
-        Some(end) if end == rows => Ok(rows),
-        Some(end) => Err(not_whole(format!("it says {end} rows and has {rows}"))),
-        None => Err(not_whole(format!("its last line is missing, after {rows} rows"))),
+        Some(stated) if stated == found => Ok(found),
+        Some(stated) => Err(TransferError::WrongCount { stated, found }),
+        None => Err(TransferError::CutOff { found }),
     }
 }
 
-fn not_whole(why: String) -> Refused {
-    Refused::Told(TransferError::NotWhole { why })
-}
-
-fn check_header(line: &str) -> Result<(), Refused> {
+fn check_header(line: &str) -> Result<(), LineFault> {
     match serde_json::from_str::<Header>(line) {
-        Ok(header) if header.format == FORMAT && header.version != VERSION => Err(told(
-            1,
-            format!(
-                "it has format {} and this heartbeat reads {VERSION}; export it with the same \
-                 version of heartbeat",
-                header.version
-            ),
-        )),
-        Ok(header) if header.format == FORMAT && header.schema == SCHEMA_VERSION => Ok(()),
-        Ok(header) if header.format == FORMAT => Err(told(
-            1,
-            format!(
-                "it has schema {} and this heartbeat {SCHEMA_VERSION}; export it with the same \
-                 version of heartbeat",
-                header.schema
-            ),
-        )),
-        _ => Err(told(1, "it is not an export of a heartbeat state")),
+        Ok(header) if header.format == FORMAT && header.version != VERSION => {
+            Err(LineFault::OtherForm { found: header.version })
+        }
+        Ok(header) if header.format == FORMAT && header.schema != SCHEMA_VERSION => {
+            Err(LineFault::OtherSchema { found: header.schema })
+        }
+        Ok(header) if header.format == FORMAT => Ok(()),
+        _ => Err(LineFault::NotAnExport),
     }
 }
 
@@ -282,25 +275,18 @@ fn import_row(
     transaction: &Transaction<'_>,
     columns: &[(&'static str, Vec<String>)],
     line: Line,
-) -> Result<(), Refused> {
+) -> Result<(), LineFault> {
     let Some((table, known)) = columns.iter().find(|(table, _)| *table == line.table) else {
-        return Err(told(0, format!("there is no table {:?}", line.table)));
+        return Err(LineFault::UnknownTable(line.table));
     };
     let (mut names, mut cells) = (Vec::new(), Vec::new());
-    for (name, value) in line.row {
-        if !known.contains(&name) {
-            return Err(told(0, format!("{table} has no column {name:?}")));
+    for (column, value) in line.row {
+        if !known.contains(&column) {
+            return Err(LineFault::UnknownColumn { table, column });
         }
-        cells.push(from_json(value).ok_or_else(|| {
-            told(
-                0,
-                format!(
-                    "{name} is not a plain \
-                                                                   value"
-                ),
-            )
-        })?);
-        names.push(name);
+        let Some(cell) = from_json(value) else { return Err(LineFault::NotPlain(column)) };
+        cells.push(cell);
+        names.push(column);
     }
     let places = vec!["?"; names.len()].join(", ");
     let sql = format!("INSERT INTO {table} ({}) VALUES ({places})", names.join(", "));

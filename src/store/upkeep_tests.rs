@@ -29,7 +29,7 @@ fn a_folder_that_is_not_ours_is_refused_and_left_as_it_is() {
     set_mode(&shared, 0o1777);
     for (place, left) in [(&home, 0o755), (&shared, 0o1777)] {
         let told = Store::open(place).unwrap_err().to_string();
-        assert!(told.contains("--state-dir") && told.contains("nothing was touched"), "{told}");
+        assert!(told.contains("--state-dir") && told.contains("nothing was changed"), "{told}");
         assert_eq!(mode(place), left, "{}", place.display());
         assert!(!place.join(DATABASE).exists());
     }

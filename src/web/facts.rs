@@ -166,8 +166,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     facts.agent_fault = store.provider().agent_fault(facts.now).await?;
     facts.config_fault = store.events().last_config_fault().await?;
     if let Some(memory) = store.sources().memory(config.source.name.clone()).await? {
-        facts.source = serde_json::from_str(&memory)
-            .map_err(|error| StoreError::Unreadable(error.to_string()))?;
+        facts.source = serde_json::from_str(&memory).map_err(StoreError::Unreadable)?;
     }
     Ok(())
 }

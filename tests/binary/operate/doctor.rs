@@ -159,7 +159,7 @@ async fn a_state_of_a_newer_heartbeat() {
     let database = rusqlite::Connection::open(world.path("state/heartbeat.db")).unwrap();
     database.pragma_update(None, "user_version", 4711).unwrap();
     let said = world.run(&["doctor", "--json"]).await;
-    assert_fails(&said, "state", "4711", "nothing was touched");
+    assert_fails(&said, "state", "4711", "nothing was changed");
 }
 
 #[tokio::test]
