@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::doctor::{self, Diagnosis, Patient};
+use super::doctor::{self, Diagnosis, DoctorInput};
 use super::error::CommandError;
 use super::exit::Code;
 use super::report::ReportArgs;
@@ -81,7 +81,7 @@ impl Context {
             Err(error) => Diagnosis::of_broken_config(&error),
             Ok(loaded) => {
                 let state = app::state_folder(&loaded.config, &self.environment);
-                doctor::examine(&Patient {
+                doctor::diagnose(&DoctorInput {
                     state: state.map_err(|error| error.to_string()),
                     config: loaded.config,
                     config_file: loaded.file,

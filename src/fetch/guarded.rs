@@ -8,8 +8,8 @@ use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{BoxFuture, Breaker, BreakerState};
 
-/// Wraps a [`Source`]: asks the breaker and the server's "not before" first, and records how
-/// reading went. Every change of the breaker is an event.
+/// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the result
+/// of each read. Every change of the breaker is an event.
 #[derive(Clone)]
 pub struct Guarded {
     inner: Arc<dyn Source>,
@@ -33,7 +33,7 @@ impl Guarded {
         Self { inner, guard: Arc::new(Guard { notebook, clock, sink }) }
     }
 
-    /// Closes the breaker and forgets "not before", by hand.
+    /// Closes the breaker and drops "not before", on an operator's request.
     pub async fn reset(&self) -> Result<(), FetchError> {
         let change = |breaker: &mut Breaker| breaker.close();
         self.guard.change("closed by hand", change).await?;
@@ -42,7 +42,7 @@ impl Guarded {
 }
 
 impl Guard {
-    /// Changes the breaker, keeps it and tells if its state is another one.
+    /// Changes and stores the breaker; emits an event if its state changed.
     async fn change<T>(
         &self,
         reason: &str,
@@ -72,8 +72,7 @@ impl Guard {
         self.change(reason, move |breaker| breaker.record(signal, now)).await
     }
 
-    /// Records a failure of a source with this setting and hands it back with what the breaker
-    /// makes of it.
+    /// Records a failure and returns it, with the error of recording it if there was one.
     async fn failed(&self, error: FetchError, setting: Option<String>) -> FetchError {
         let signal = Signal::Failed(error.class);
         let recorded = async {
@@ -96,15 +95,13 @@ impl Guard {
         let now = self.clock.now();
         let remembered = self.notebook.read().await?;
         if let Some(not_before) = remembered.not_before.filter(|t| *t > now) {
-            return Err(FetchError {
-                class: FailureClass::BreakerOpen,
-                message: format!(
-                    "source {:?} asked not to be called before {not_before}; the next run after \
-                     that tries again",
-                    self.notebook.name()
-                ),
-                not_before: Some(not_before),
-            });
+            let message = format!(
+                "source {:?} asked not to be called before {not_before}; the next run after that \
+                 tries again",
+                self.notebook.name()
+            );
+            let error = FetchError::new(FailureClass::BreakerOpen, message);
+            return Err(FetchError { not_before: Some(not_before), ..error });
         }
         let opened_by = match remembered.breaker.state {
             BreakerState::Open { class, .. } => Some(class),
@@ -129,39 +126,37 @@ impl Guard {
 fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) -> FetchError {
     let cause = match opened_by {
         Some(class) => format!("is open until {until} after failures of class {}", class.as_str()),
-        None => format!("is half-open and is half-open and waits for its probe until {until}"),
+        None => format!("is half-open and waits for its probe until {until}"),
     };
-    FetchError {
-        class: FailureClass::BreakerOpen,
-        message: format!(
-            "the circuit breaker of source {name:?} {cause}; no request was sent. Once the cause \
-             is fixed, `heartbeat retry --source` closes it at once; a changed credential or \
-             configuration closes it automatically"
-        ),
-        not_before: Some(until),
-    }
+    let message = format!(
+        "the circuit breaker of source {name:?} {cause}; no request was sent. Once the cause is \
+         fixed, `heartbeat retry --source` closes it at once; a changed credential or \
+         configuration closes it automatically"
+    );
+    let error = FetchError::new(FailureClass::BreakerOpen, message);
+    FetchError { not_before: Some(until), ..error }
 }
 
 impl Source for Guarded {
-    /// A look in passing: it goes to the source as it is and says nothing about its health.
-    fn current(
+    /// Bypasses the breaker: a light read says nothing about the health of the source.
+    fn current_states(
         &self,
         ids: Vec<crate::model::ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<super::Current>>, FetchError>> {
-        self.inner.current(ids)
+    ) -> BoxFuture<'_, Result<Option<Vec<super::CurrentState>>, FetchError>> {
+        self.inner.current_states(ids)
     }
 
-    /// In passing as well.
-    fn asked_for(
+    /// Bypasses the breaker as well.
+    fn still_matching(
         &self,
         ids: Vec<crate::model::ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<crate::model::ItemId>>, FetchError>> {
-        self.inner.asked_for(ids)
+        self.inner.still_matching(ids)
     }
 
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
-            let setting = self.inner.setting().await;
+            let setting = self.inner.configuration_fingerprint().await;
             if self.guard.admit(setting.as_ref()).await? == Admission::Probe {
                 if let Err(error) = self.inner.check().await {
                     return Err(self.guard.failed(error, setting).await);
@@ -180,7 +175,7 @@ impl Source for Guarded {
 
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
-            let setting = self.inner.setting().await;
+            let setting = self.inner.configuration_fingerprint().await;
             self.guard.admit(setting.as_ref()).await?;
             match self.inner.check().await {
                 Ok(()) => self.guard.record(Signal::ProbeSucceeded, "the probe succeeded").await,
@@ -233,10 +228,10 @@ impl Pages for GuardedPages {
         self.pages.requests()
     }
 
-    fn settle(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
+    fn commit(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
-            self.pages.settle().await?;
-            // A run that had enough before the end has read without trouble so far.
+            self.pages.commit().await?;
+            // A run that stops before the last page has read without a failure so far.
             if self.delivered > 0 { self.succeeded().await } else { Ok(()) }
         })
     }

@@ -17,7 +17,27 @@ use jiff::Timestamp;
 use crate::model::{BoxFuture, FailureClass, ItemId, WorkItem};
 use crate::ports::StateError;
 
-/// What a run asks of its source.
+/// The error behind a [`FetchError`], shared because a failure is reported in several places. Two
+/// causes are equal if they read the same.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(transparent)]
+pub struct Cause(std::sync::Arc<dyn std::error::Error + Send + Sync>);
+
+impl Cause {
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(std::sync::Arc::from(error.into()))
+    }
+}
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Cause {}
+
+/// What a run wants from its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchRequest {
     /// Items changed at or after this instant (overlap already taken off); none: the look-back.
@@ -26,18 +46,18 @@ pub struct FetchRequest {
     pub also: Vec<ItemId>,
 }
 
-/// A bounded part of the answer.
+/// A bounded part of the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     /// Items, ascending by change date within the query part of an answer.
     pub items: Vec<WorkItem>,
-    /// Ids that were asked for and are gone.
+    /// Requested ids that no longer exist.
     pub vanished: Vec<ItemId>,
     /// Once this page's decisions are stored, the next run may begin here.
     pub cursor: Option<Timestamp>,
 }
 
-/// The pages of one answer; dropped when the run has enough.
+/// The pages of one read; dropped when the run has enough.
 pub trait Pages: Send {
     /// The next page, or none at the end.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>>;
@@ -45,84 +65,83 @@ pub trait Pages: Send {
     /// Requests sent so far.
     fn requests(&self) -> u64;
 
-    /// Every page delivered so far is stored: the place to go on from may be remembered. To be
-    /// called also when the run has enough before the end.
-    fn settle(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
+    /// Called once every delivered page is stored, also when a run stops before the last page: the
+    /// source may now save its position.
+    fn commit(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async { Ok(()) })
     }
 }
 
-/// How an item stands right now, by a light read.
+/// Revision and workflow state of an item, from a light read without its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Current {
-    /// Which.
+pub struct CurrentState {
     pub id: ItemId,
-    /// Its revision.
     pub rev: i64,
-    /// Its workflow state.
     pub state: String,
+    pub changed_at: Timestamp,
 }
 
-/// A tracker.
+/// A tracker that work items are read from.
 pub trait Source: Send + Sync {
     /// Starts to read. Nothing is fetched before the first [`Pages::next`].
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>>;
 
-    /// One cheap request, never tried again: does the source answer our question? The circuit
-    /// breaker's probe.
+    /// One cheap request without retries that shows whether the query works: the circuit breaker's
+    /// probe.
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// A mark of everything a person could change to make a refused source answer: configuration
-    /// and credential. None: this source cannot tell.
-    fn setting(&self) -> BoxFuture<'_, Option<String>> {
+    /// A hash over everything a person could change to make a rejected request work: configuration
+    /// and credential. `None` if the source cannot compute one.
+    fn configuration_fingerprint(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async { None })
     }
 
-    /// Which of these the configured question still asks for, whatever their date. None: this source
-    /// cannot tell.
-    fn asked_for(
+    /// The ids among these that the configured query still matches, whatever their date. `None` if
+    /// the source cannot check single items.
+    fn still_matching(
         &self,
         _ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 
-    /// How these items stand right now, in one light request; an id that is not in the answer is
-    /// gone. None: this source cannot tell.
-    fn current(
+    /// Current state of these items, in one light request; an id missing from the result is gone.
+    /// `None` if the source has no such request.
+    fn current_states(
         &self,
         _ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
+    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 }
 
-/// A failed read, told so that a person knows what to do.
+/// A failed read, with a message that says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct FetchError {
-    /// The class.
     pub class: FailureClass,
     /// What happened, in one paragraph that names the fix.
     pub message: String,
     /// The tracker asked not to be called before.
     pub not_before: Option<Timestamp>,
+    #[source]
+    pub cause: Option<Cause>,
 }
 
 impl FetchError {
-    /// A failure without a stated time to come back.
+    /// An error without a stated time to retry at.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), not_before: None }
+        Self { class, message: message.into(), not_before: None, cause: None }
     }
 }
 
-/// The state, not the source, is in trouble.
+/// The state failed, not the source.
 impl From<StateError> for FetchError {
     fn from(error: StateError) -> Self {
         let message =
             format!("the stored state of the source could not be read or written: {error}");
-        Self::new(FailureClass::Transient, message)
+        Self { cause: Some(Cause::new(error)), ..Self::new(FailureClass::Transient, message) }
     }
 }

@@ -47,7 +47,7 @@ impl Reader {
     pub(super) async fn finish(mut self, cx: &RunContext) -> Result<u64, RunError> {
         let mut requests = 0;
         if let Some(pages) = &mut self.pages {
-            pages.settle().await.map_err(|error| failed(cx, error))?;
+            pages.commit().await.map_err(|error| failed(cx, error))?;
             requests = pages.requests();
         }
         self.ensure_complete(cx)?;

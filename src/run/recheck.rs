@@ -65,7 +65,7 @@ pub(super) async fn end_unwanted(cx: &RunContext, live: impl Iterator<Item = &Li
 /// A source that does not answer now is no reason to stop.
 async fn since_read(cx: &RunContext, items: &[(ItemId, i64)]) -> HashMap<ItemId, Since> {
     let ids = items.iter().map(|(id, _)| *id).collect();
-    let current = match cx.stop.unless_stopped(cx.edges.source.current(ids)).await {
+    let current = match cx.stop.unless_stopped(cx.edges.source.current_states(ids)).await {
         Some(Ok(Some(current))) => current,
         Some(Ok(None)) | None => return HashMap::new(),
         Some(Err(error)) => {
@@ -87,7 +87,7 @@ async fn since_read(cx: &RunContext, items: &[(ItemId, i64)]) -> HashMap<ItemId,
 
 /// Asked only before a session starts: one that is paid for goes on.
 async fn is_in_query(cx: &RunContext, id: ItemId) -> bool {
-    match cx.stop.unless_stopped(cx.edges.source.asked_for(vec![id])).await {
+    match cx.stop.unless_stopped(cx.edges.source.still_matching(vec![id])).await {
         Some(Ok(Some(included))) => included.contains(&id),
         Some(Err(error)) => {
             tracing::debug!(%error, "could not check whether an item still matches the query");

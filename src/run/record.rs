@@ -106,7 +106,7 @@ async fn write(
 
 /// The item's revision now, unless it is finished or gone.
 async fn current_revision(cx: &RunContext, id: ItemId) -> Option<i64> {
-    let current = cx.edges.source.current(vec![id]).await.ok()??;
+    let current = cx.edges.source.current_states(vec![id]).await.ok()??;
     let open = current.into_iter().find(|item| item.id == id && !cx.is_terminal(&item.state));
     open.map(|item| item.rev)
 }

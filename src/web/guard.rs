@@ -7,6 +7,8 @@
 //! - Actions: POST, from our own page (`Origin`, `Sec-Fetch-Site`), with a header that no foreign
 //!   page can send: the action token in `X-Heartbeat-Token`, or the configured one as Bearer.
 
+use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::io::{self, Read};
 use std::net::IpAddr;
 
@@ -143,36 +145,21 @@ fn carried(headers: &HeaderMap) -> Option<(Carried, String)> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let decoded = String::from_utf8(from_base64(value.trim())?).ok()?;
+    let decoded = LENIENT.decode(value.trim()).ok()?;
+    let decoded = String::from_utf8(decoded).ok()?;
     let (_, password) = decoded.split_once(':')?;
     Some((Carried::Basic, password.to_owned()))
 }
 
+/// Standard base64, with or without padding.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
 /// Compares digests, so that the time it takes tells nothing of the token.
 fn same(given: &str, token: &SecretString) -> bool {
     Sha256::digest(given) == Sha256::digest(token.expose_secret())
-}
-
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let (mut bits, mut length) = (0_u32, 0);
-    for byte in text.trim_end_matches('=').bytes() {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6 | u32::from(value)) & 0xffff;
-        length += 6;
-        if length >= 8 {
-            length -= 8;
-            bytes.push(u8::try_from(bits >> length & 0xff).ok()?);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

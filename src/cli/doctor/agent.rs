@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Check, Patient};
+use super::{Check, DoctorInput};
 use crate::app::resolve_program;
 use crate::exec::{self, HelperCommand};
 use crate::session::agent::claude::capability::{Findings, Problem, problems};
@@ -12,7 +12,7 @@ use crate::settings::Environment;
 
 const INSTALL: &str = "npm install -g @anthropic-ai/claude-code";
 
-pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
+pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
     let command = &patient.config.agent.command;
     let program = resolve_program(&command[0], &patient.environment);
     if !program.is_absolute() || !program.is_file() {
@@ -81,7 +81,7 @@ fn judged(name: &'static str, good: String, problems: Vec<Problem>) -> Check {
 }
 
 /// One of the program's answers, with the least of an environment.
-async fn ask(patient: &Patient, program: &Path, question: &str) -> Result<String, String> {
+async fn ask(patient: &DoctorInput, program: &Path, question: &str) -> Result<String, String> {
     let mut args: Vec<OsString> =
         patient.config.agent.command[1..].iter().map(OsString::from).collect();
     args.push(question.into());
@@ -104,7 +104,7 @@ async fn ask(patient: &Patient, program: &Path, question: &str) -> Result<String
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-fn has_credential(patient: &Patient) -> bool {
+fn has_credential(patient: &DoctorInput) -> bool {
     let variable = patient.config.agent.credential_env.as_str();
     patient.environment.raw(variable).is_some_and(|value| !value.is_empty())
 }

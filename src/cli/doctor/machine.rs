@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Check, Patient};
+use super::{Check, DoctorInput};
 use crate::exec::{self, HelperCommand};
 use crate::schedule::Schedule;
 use crate::session::admission::{self, Limits};
 use crate::session::containment::{Tier, detect};
 use crate::settings::Containment;
 
-pub(super) async fn repository(patient: &Patient) -> Check {
+pub(super) async fn repository(patient: &DoctorInput) -> Check {
     let name = "repository";
     let configured = &patient.config.repository.path;
     let path = if configured.as_os_str().is_empty() { &patient.cwd } else { configured };
@@ -56,7 +56,7 @@ pub(super) async fn repository(patient: &Patient) -> Check {
 }
 
 /// Found out by trying.
-pub(super) async fn containment(patient: &Patient) -> Check {
+pub(super) async fn containment(patient: &DoctorInput) -> Check {
     let name = "containment";
     let wanted = patient.config.state.containment;
     let tried = match std::env::current_exe() {
@@ -92,7 +92,7 @@ const fn fix_for(tier: Tier) -> &'static str {
 }
 
 /// Would a session be admitted now?
-pub(super) fn room(patient: &Patient) -> Check {
+pub(super) fn free_resources(patient: &DoctorInput) -> Check {
     let readings = admission::read_machine();
     let limits = Limits::from_config(&patient.config.limits);
     match admission::decide(&readings, &limits) {
@@ -111,7 +111,7 @@ pub(super) fn room(patient: &Patient) -> Check {
     }
 }
 
-pub(super) fn schedule(patient: &Patient) -> Check {
+pub(super) fn schedule(patient: &DoctorInput) -> Check {
     let config = &patient.config.schedule;
     match Schedule::parse(&config.cron, &config.timezone) {
         Err(error) => Check::failed("schedule", error.to_string(), "correct [schedule]"),
@@ -132,7 +132,7 @@ pub(super) fn schedule(patient: &Patient) -> Check {
     }
 }
 
-pub(super) async fn port(patient: &Patient) -> Check {
+pub(super) async fn port(patient: &DoctorInput) -> Check {
     let (name, listen) = ("http", patient.config.http.listen.as_str());
     if listen.is_empty() {
         return Check::skipped(name, "off: http.listen is empty");
@@ -162,7 +162,7 @@ async fn is_heartbeat(listen: &str) -> bool {
     matches!(tokio::time::timeout(Duration::from_secs(5), ask).await, Ok(Some(())))
 }
 
-pub(super) fn told(patient: &Patient) -> Check {
+pub(super) fn webhook(patient: &DoctorInput) -> Check {
     let (name, report) = ("webhook", &patient.config.report);
     if report.webhook_env.is_empty() {
         return Check::skipped(name, "off: report.webhook_env is empty");

@@ -88,7 +88,7 @@ impl Diagnosis {
 }
 
 /// What the checks look at.
-pub struct Patient {
+pub struct DoctorInput {
     /// The configuration.
     pub config: Config,
     /// The file it was read from, if any.
@@ -104,7 +104,7 @@ pub struct Patient {
 }
 
 /// Looks at everything.
-pub async fn examine(patient: &Patient) -> Diagnosis {
+pub async fn diagnose(patient: &DoctorInput) -> Diagnosis {
     let credential = Arc::new(ConfiguredCredential::new(&patient.config, &patient.environment));
     let mut checks = vec![config(patient)];
     checks.extend(source::checks(patient, credential).await);
@@ -112,15 +112,15 @@ pub async fn examine(patient: &Patient) -> Diagnosis {
     checks.push(machine::repository(patient).await);
     checks.extend(state::checks(patient).await);
     checks.push(machine::containment(patient).await);
-    checks.push(machine::room(patient));
+    checks.push(machine::free_resources(patient));
     checks.push(machine::schedule(patient));
     checks.push(machine::port(patient).await);
-    checks.push(machine::told(patient));
+    checks.push(machine::webhook(patient));
     Diagnosis::new(checks)
 }
 
 /// Loaded already; here it is looked at for what a run needs beyond that.
-fn config(patient: &Patient) -> Check {
+fn config(patient: &DoctorInput) -> Check {
     let from = patient.config_file.as_deref().map_or_else(
         || "the built-in defaults, the environment and the flags".into(),
         |file| file.display().to_string(),

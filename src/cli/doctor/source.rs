@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{Check, Patient};
+use super::{Check, DoctorInput};
 use crate::app::ConfiguredCredential;
 use crate::config::credential::source_credential;
 use crate::fetch::ado::AdoSource;
@@ -22,7 +22,10 @@ const TWICE: RetryPolicy =
 /// A clock further off than this makes changes look older or newer than they are.
 const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
 
-pub(super) async fn checks(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
+pub(super) async fn checks(
+    patient: &DoctorInput,
+    credential: Arc<ConfiguredCredential>,
+) -> Vec<Check> {
     if patient.config.source.base_url.is_empty() || patient.config.source.project.is_empty() {
         let skipped = |name| Check::skipped(name, "needs a valid configuration");
         return ["credential", "source", "project", "query"].map(skipped).into();
@@ -47,7 +50,7 @@ pub(super) async fn checks(patient: &Patient, credential: Arc<ConfiguredCredenti
 }
 
 /// Real questions, without the breaker and without leaving a trace in the state.
-async fn ask(patient: &Patient, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
+async fn ask(patient: &DoctorInput, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
     let mut config = patient.config.source.clone();
     config.request_timeout = config.request_timeout.min(PATIENCE);
     let source = AdoSource::with_retry(
@@ -105,7 +108,7 @@ const fn fix_of(class: FailureClass) -> &'static str {
 }
 
 /// What earlier runs left: a breaker that holds keeps the next run from asking.
-async fn breaker(patient: &Patient) -> Check {
+async fn breaker(patient: &DoctorInput) -> Check {
     let Some(remembered) = remembered(patient).await else {
         return Check::ok("breaker", "closed: no request yet");
     };
@@ -124,14 +127,14 @@ async fn breaker(patient: &Patient) -> Check {
     }
 }
 
-async fn remembered(patient: &Patient) -> Option<SourceRecord> {
+async fn remembered(patient: &DoctorInput) -> Option<SourceRecord> {
     let store = Store::open_for_reading(patient.state.as_ref().ok()?).ok()??;
     let text = store.sources().memory(patient.config.source.name.clone()).await.ok()??;
     serde_json::from_str(&text).ok()
 }
 
 /// The two clocks, by the `Date` of any answer.
-async fn skew(patient: &Patient) -> Check {
+async fn skew(patient: &DoctorInput) -> Check {
     let Some(theirs) = their_time(&patient.config.source.base_url).await else {
         return Check::skipped("clock", "the server sent no date");
     };

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Check, Patient};
+use super::{Check, DoctorInput};
 use crate::ports::Ledger;
 use crate::process;
 use crate::store::{HolderHealth, Journal, RunLock, Store, refuse_foreign};
 
 const MOVE: &str = "choose a folder that this user can write, with --state-dir or [state] dir";
 
-pub(super) async fn checks(patient: &Patient) -> Vec<Check> {
+pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
     let folder = match &patient.state {
         Ok(folder) => folder,
         Err(why) => return vec![Check::failed("state", why, MOVE)],
@@ -67,7 +67,7 @@ fn try_writing(folder: &Path) -> io::Result<()> {
     tried
 }
 
-fn lock(patient: &Patient, folder: &Path) -> Check {
+fn lock(patient: &DoctorInput, folder: &Path) -> Check {
     match RunLock::look(folder, &patient.clock) {
         Err(error) => Check::failed("run lock", error.to_string(), MOVE),
         Ok(None) => Check::ok("run lock", "free"),
@@ -88,7 +88,7 @@ fn lock(patient: &Patient, folder: &Path) -> Check {
 }
 
 /// Rows whose keeper is gone: the next run resolves them.
-async fn orphans(patient: &Patient, store: &Store) -> Check {
+async fn orphans(patient: &DoctorInput, store: &Store) -> Check {
     let rows = match Journal::open(store.clone(), patient.clock.clone(), None) {
         Ok(journal) => journal.open_rows().await.unwrap_or_default(),
         Err(error) => return Check::failed("sessions", error.to_string(), MOVE),
@@ -106,7 +106,7 @@ async fn orphans(patient: &Patient, store: &Store) -> Check {
 }
 
 /// What only a session can show, such as a model that the provider does not know.
-async fn last_session(patient: &Patient, store: &Store) -> Check {
+async fn last_session(patient: &DoctorInput, store: &Store) -> Check {
     match store.provider().agent_fault(patient.clock.now()).await {
         Err(error) => Check::failed("last session", error.to_string(), MOVE),
         Ok(None) => Check::ok("last session", "reported no problem with the agent's settings"),
@@ -117,7 +117,7 @@ async fn last_session(patient: &Patient, store: &Store) -> Check {
     }
 }
 
-async fn budget(patient: &Patient, store: &Store) -> Check {
+async fn budget(patient: &DoctorInput, store: &Store) -> Check {
     let zone = &patient.config.schedule.timezone;
     let day = crate::schedule::day_in(zone, patient.clock.now());
     let committed = match store.budget().on_day(day).await {

@@ -1,14 +1,14 @@
-//! What an answer means: success, or one of the closed list of failures (pure).
+//! Classifies responses of the tracker: success, or one of a closed list of failures (pure).
 //!
-//! Messages of the tracker are localised, so a failure is told by status, code (`TF…`, `VS…`) or
-//! type key; the words are only passed on to people.
+//! Messages of the tracker are localised, so a failure is recognised by status, code (`TF…`, `VS…`) or
+//! type key; its text is only shown to people.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::fetch::FetchError;
+use crate::fetch::{Cause, FetchError};
 use crate::model::{FailureClass, RateLimit};
 
 /// `Retry-After` is never taken for more than this.
@@ -33,9 +33,9 @@ pub struct Facts {
     pub rate_limit: Option<RateLimit>,
 }
 
-/// Words for a message: who was asked for what, with which credential.
+/// What a message about a request needs to say.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RequestInfo<'a> {
     /// Such as "the query" or "work items".
     pub what: &'a str,
     /// The configured address.
@@ -53,8 +53,10 @@ pub struct Failure {
     pub code: Option<String>,
     /// For people.
     pub message: String,
-    /// What the server said about coming back.
+    /// `Retry-After` of the response.
     pub retry_after: Option<Duration>,
+    /// The error of the transport or the state behind it.
+    pub cause: Option<Cause>,
 }
 
 /// The code we give an answer that was longer than allowed; no tracker uses it.
@@ -63,12 +65,12 @@ pub(super) const BODY_TOO_LONG: &str = "BODY_TOO_LONG";
 impl Failure {
     /// A failure without an answer of the tracker behind it.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, code: None, message: message.into(), retry_after: None }
+        Self { class, code: None, message: message.into(), retry_after: None, cause: None }
     }
 
     /// The same with the id of the answer it is about, which support asks for.
     #[must_use]
-    pub fn about(mut self, activity: Option<&str>) -> Self {
+    pub fn with_activity(mut self, activity: Option<&str>) -> Self {
         if let Some(activity) = activity {
             self.message.push_str(&format!(" (ActivityId {activity})"));
         }
@@ -76,14 +78,14 @@ impl Failure {
     }
 
     /// Is it this code?
-    pub fn is(&self, code: &str) -> bool {
+    pub fn has_code(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
     }
 
     /// As the seam's error.
     pub fn into_error(self, now: Timestamp) -> FetchError {
         let not_before = self.retry_after.and_then(|delay| now.checked_add(delay).ok());
-        FetchError { class: self.class, message: self.message, not_before }
+        FetchError { class: self.class, message: self.message, not_before, cause: self.cause }
     }
 }
 
@@ -106,7 +108,7 @@ pub fn is_success(facts: &Facts) -> bool {
 }
 
 /// The failure that this answer is.
-pub fn classify(facts: &Facts, body: &[u8], asked: Asked<'_>) -> Failure {
+pub fn classify(facts: &Facts, body: &[u8], asked: RequestInfo<'_>) -> Failure {
     let error = parse_error_body(facts, body);
     let class = class_of(facts, &error);
     Failure {
@@ -114,6 +116,7 @@ pub fn classify(facts: &Facts, body: &[u8], asked: Asked<'_>) -> Failure {
         message: explain(class, facts, &error, asked),
         code: error.code,
         retry_after: facts.retry_after,
+        cause: None,
     }
 }
 
@@ -153,9 +156,14 @@ fn class_of(facts: &Facts, error: &ErrorBody) -> FailureClass {
     }
 }
 
-fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'_>) -> String {
+fn explain(
+    class: FailureClass,
+    facts: &Facts,
+    error: &ErrorBody,
+    asked: RequestInfo<'_>,
+) -> String {
     use FailureClass as Class;
-    let Asked { what, base_url, credential } = asked;
+    let RequestInfo { what, base_url, credential } = asked;
     let text = match class {
         Class::Auth if (300..400).contains(&facts.status) => format!(
             "{base_url} redirected ({}) instead of returning {what}: the credential \
@@ -171,7 +179,7 @@ fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'
             "{base_url} accepts the credential ({credential}) but denies access to {what}: grant \
              read access to the project (scope vso.work), or check conditional access"
         ),
-        Class::Config if facts.status == 407 => proxy_wants_credential(base_url),
+        Class::Config if facts.status == 407 => proxy_needs_credential(base_url),
         Class::Config => format!(
             "{base_url} cannot find {what}: check source.base_url, source.project and \
              source.saved_query"
@@ -204,7 +212,7 @@ fn explain(class: FailureClass, facts: &Facts, error: &ErrorBody, asked: Asked<'
 }
 
 /// What to do about a proxy that does not let us through.
-pub(super) fn proxy_wants_credential(base_url: &str) -> String {
+pub(super) fn proxy_needs_credential(base_url: &str) -> String {
     format!(
         "the proxy for {base_url} requires a credential: put it into HTTPS_PROXY, as in \
          http://name:password@proxy:8080, or list the tracker in NO_PROXY"
@@ -299,32 +307,16 @@ pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     Some(delay.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER))
 }
 
-/// Percent-decodes a header value; what is not valid stays as it is.
+/// Percent-decodes a header value; invalid sequences stay as they are.
 pub(super) fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        match hex.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(byte) if bytes[at] == b'%' => {
-                out.push(byte);
-                at += 3;
-            }
-            _ => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ASKED: Asked<'static> = Asked {
+    const ASKED: RequestInfo<'static> = RequestInfo {
         what: "the query",
         base_url: "https://dev.azure.com/contoso",
         credential: "the variable AZURE_DEVOPS_PAT",

@@ -15,15 +15,15 @@ use tokio::sync::Mutex;
 
 use super::credential::Credential;
 use super::failure::{
-    Asked, BODY_TOO_LONG, Facts, Failure, classify, is_success, parse_retry_after, percent_decode,
-    proxy_wants_credential,
+    BODY_TOO_LONG, Facts, Failure, RequestInfo, classify, is_success, parse_retry_after,
+    percent_decode, proxy_needs_credential,
 };
 use super::version::version_for;
 use super::{client, wire};
 use crate::clock::Clock;
-use crate::fetch::FetchError;
 use crate::fetch::memory::Notebook;
 use crate::fetch::retry::RetryPolicy;
+use crate::fetch::{Cause, FetchError};
 use crate::model::{FailureClass, RateLimit};
 use crate::settings::{Source, SourceAuth};
 
@@ -156,20 +156,20 @@ impl Transport {
     }
 
     /// Does the text hold our credential?
-    pub async fn would_leak(&self, text: &str) -> Result<bool, FetchError> {
+    pub async fn contains_credential(&self, text: &str) -> Result<bool, FetchError> {
         let secret = self.credential.current().await?;
         let secret = secret.expose_secret().trim();
         Ok(secret.len() >= 8 && text.contains(secret))
     }
 
     /// What the tracker last said about its limits: is it time to do without optional calls?
-    pub async fn is_low(&self) -> bool {
+    pub async fn is_rate_limit_low(&self) -> bool {
         let remembered = self.notebook.read().await.unwrap_or_default();
         remembered.rate_limit.is_some_and(|limit| limit.is_low(self.now()))
     }
 
     /// Takes up what earlier runs agreed with the server.
-    pub async fn recall(&self) -> Result<(), FetchError> {
+    pub async fn load_agreed_versions(&self) -> Result<(), FetchError> {
         let remembered = self.notebook.read().await?;
         *self.agreed.write().unwrap_or_else(PoisonError::into_inner) = remembered.api_versions;
         Ok(())
@@ -177,7 +177,7 @@ impl Transport {
 
     /// Sends `call`, again if that is safe and may help, and returns the answer.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        let result = self.send_patiently(call).await;
+        let result = self.send_with_retries(call).await;
         match result {
             Err(failure)
                 if failure.class == FailureClass::Version
@@ -185,16 +185,16 @@ impl Transport {
                     && call.repeat == Repeat::Safe =>
             {
                 self.negotiate().await?;
-                self.send_patiently(call).await
+                self.send_with_retries(call).await
             }
             other => other,
         }
     }
 
-    async fn send_patiently(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+    async fn send_with_retries(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         let policy = if call.repeat == Repeat::Never { RetryPolicy::ONCE } else { self.retry };
         let attempt = || self.send_with_fresh_credential(call);
-        attempt.retry(policy.delays()).sleep(tokio::time::sleep).when(worth_another_try).await
+        attempt.retry(policy.delays()).sleep(tokio::time::sleep).when(is_retryable).await
     }
 
     /// A refused credential is renewed once.
@@ -213,7 +213,7 @@ impl Transport {
     async fn send_once(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         let _turn = self.turn.lock().await;
         self.wait_until_allowed().await?;
-        let secret = self.credential.current().await.map_err(from_error)?;
+        let secret = self.credential.current().await.map_err(to_failure)?;
         let secret = secret.expose_secret().trim();
         let request = self.client.request(call.method.clone(), self.url(call));
         let request = match self.auth {
@@ -229,19 +229,19 @@ impl Transport {
             .header("X-TFS-FedAuthRedirect", "Suppress")
             .header("X-TFS-Session", &self.session);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let mut response = request.send().await.map_err(|error| self.unreachable(error))?;
         let mut facts = read_facts(&response, self.now());
         if facts.status == 429 && facts.retry_after.is_none() {
             facts.retry_after = Some(UNSTATED_RETRY_AFTER);
         }
-        self.note(&facts).await?;
+        self.record_limits(&facts).await?;
         let body = self.read_body(&mut response, is_success(&facts)).await;
-        let body = body.map_err(|failure| failure.about(facts.activity_id.as_deref()))?;
+        let body = body.map_err(|failure| failure.with_activity(facts.activity_id.as_deref()))?;
         if is_success(&facts) {
             return Ok(Answer { body, activity: facts.activity_id });
         }
         let origin = self.credential.origin();
-        let asked = Asked { what: &call.what, base_url: &self.base_url, credential: &origin };
+        let asked = RequestInfo { what: &call.what, base_url: &self.base_url, credential: &origin };
         let failure = classify(&facts, &body, asked);
         tracing::debug!(status = facts.status, class = failure.class.as_str(), "request failed");
         Err(failure)
@@ -266,7 +266,7 @@ impl Transport {
 
     /// Waits for a "not before" that is near; a far one ends the run.
     async fn wait_until_allowed(&self) -> Result<(), Failure> {
-        let remembered = self.notebook.read().await.map_err(from_error)?;
+        let remembered = self.notebook.read().await.map_err(to_failure)?;
         let Some(not_before) = remembered.not_before else { return Ok(()) };
         let wait = Duration::try_from(not_before.duration_since(self.now())).unwrap_or_default();
         if wait > LONGEST_WAIT {
@@ -285,7 +285,7 @@ impl Transport {
     }
 
     /// Keeps what the head of an answer says about limits, whatever its status.
-    async fn note(&self, facts: &Facts) -> Result<(), Failure> {
+    async fn record_limits(&self, facts: &Facts) -> Result<(), Failure> {
         if facts.retry_after.is_none() && facts.rate_limit.is_none() {
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl Transport {
                 remembered.rate_limit = limit;
             }
         };
-        self.notebook.update(change).await.map_err(from_error)
+        self.notebook.update(change).await.map_err(to_failure)
     }
 
     async fn read_body(&self, response: &mut Response, whole: bool) -> Result<Vec<u8>, Failure> {
@@ -308,7 +308,7 @@ impl Transport {
         let limit = if whole { self.max_body } else { 1 << 20 };
         let mut body = Vec::new();
         loop {
-            let chunk = response.chunk().await.map_err(|error| self.unreachable(&error))?;
+            let chunk = response.chunk().await.map_err(|error| self.unreachable(error))?;
             let Some(chunk) = chunk else { return Ok(body) };
             if (body.len() as u64).saturating_add(chunk.len() as u64) > limit {
                 if !whole {
@@ -329,14 +329,14 @@ impl Transport {
     pub async fn negotiate(&self) -> Result<(), Failure> {
         let what = "its list of resources";
         let call = Call { method: Method::OPTIONS, ..Call::get(vec!["_apis", "wit"], "", what) };
-        let answer = self.send_patiently(&call).await?;
+        let answer = self.send_with_retries(&call).await?;
         let list: wire::Listing<wire::Location> = self.decode(&answer, what)?;
         let locations: Vec<_> = list.value.into_iter().flatten().collect();
         let agreed = super::version::negotiate(&self.api_version, &locations);
         let keep = agreed.clone();
         *self.agreed.write().unwrap_or_else(PoisonError::into_inner) = agreed;
         let update = self.notebook.update(move |remembered| remembered.api_versions = keep);
-        update.await.map_err(from_error)
+        update.await.map_err(to_failure)
     }
 
     /// Reads the JSON of an answer; what does not have the expected shape is a failure of its own.
@@ -354,11 +354,16 @@ impl Transport {
                 self.base_url,
                 super::failure::one_line(&start, 80),
             );
-            Failure::new(FailureClass::Transient, message).about(activity.as_deref())
+            Failure::new(FailureClass::Transient, message).with_activity(activity.as_deref())
         })
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    fn unreachable(&self, error: reqwest::Error) -> Failure {
+        let failure = self.explain_transport_error(&error);
+        Failure { cause: Some(Cause::new(error)), ..failure }
+    }
+
+    fn explain_transport_error(&self, error: &reqwest::Error) -> Failure {
         let cause = root_cause(error);
         if is_certificate_error(error) {
             let message = format!(
@@ -370,7 +375,7 @@ impl Transport {
         }
         // The tunnel's error has no type that could be asked.
         if error.is_connect() && cause.contains("proxy authorization required") {
-            let message = proxy_wants_credential(&self.base_url);
+            let message = proxy_needs_credential(&self.base_url);
             return Failure::new(FailureClass::Config, message);
         }
         let how = match error {
@@ -383,7 +388,7 @@ impl Transport {
     }
 }
 
-fn worth_another_try(failure: &Failure) -> bool {
+fn is_retryable(failure: &Failure) -> bool {
     match failure.class {
         FailureClass::Transient => true,
         // The wait itself is done before the next request is sent.
@@ -393,8 +398,8 @@ fn worth_another_try(failure: &Failure) -> bool {
 }
 
 /// An error of the memory or the credential, on its way up.
-fn from_error(error: FetchError) -> Failure {
-    Failure::new(error.class, error.message)
+fn to_failure(error: FetchError) -> Failure {
+    Failure { cause: error.cause, ..Failure::new(error.class, error.message) }
 }
 
 fn root_cause(error: &reqwest::Error) -> String {
@@ -449,16 +454,16 @@ fn read_rate_limit(headers: &HeaderMap, now: Timestamp) -> Option<RateLimit> {
     }
     Some(RateLimit {
         resource,
-        limit: limit.map(whole),
-        remaining: remaining.map(whole),
-        reset: number("x-ratelimit-reset").and_then(|s| Timestamp::from_second(whole(s)).ok()),
-        delay_ms: number("x-ratelimit-delay").map(|seconds| whole(seconds * 1000.0)),
+        limit: limit.map(to_i64),
+        remaining: remaining.map(to_i64),
+        reset: number("x-ratelimit-reset").and_then(|s| Timestamp::from_second(to_i64(s)).ok()),
+        delay_ms: number("x-ratelimit-delay").map(|seconds| to_i64(seconds * 1000.0)),
         seen_at: Some(now),
     })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "saturates, which is right for a limit")]
-fn whole(number: f64) -> i64 {
+fn to_i64(number: f64) -> i64 {
     number as i64
 }
 

@@ -52,12 +52,12 @@ use sha2::{Digest, Sha256};
 pub use credential::{Credential, FixedCredential};
 pub use decode::saved_item;
 pub use probe::Probe;
-pub use write_back::{Glance, WriteBack, Written};
+pub use write_back::{WriteBack, Written};
 
 use self::http::{Call, Repeat, Transport};
 use super::retry::RetryPolicy;
 use super::{
-    Current, FailureClass, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait,
+    CurrentState, FailureClass, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait,
 };
 use crate::clock::Clock;
 use crate::model::{BoxFuture, ItemId};
@@ -123,9 +123,9 @@ impl AdoSource {
 }
 
 impl Inner {
-    /// Sixteen digits that say whether configuration and credential are the same, and nothing about
-    /// what they are. Bearer tokens are left out: they renew themselves and prove nothing by it.
-    async fn setting(&self) -> String {
+    /// A short hash that changes with the configuration or credential and reveals neither. Bearer
+    /// tokens are excluded: they are renewed all the time.
+    async fn configuration_fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(serde_json::to_vec(&self.config).unwrap_or_default());
         if self.config.auth == SourceAuth::Pat
@@ -140,27 +140,25 @@ impl Inner {
 impl SourceTrait for AdoSource {
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
-            self.0.transport.recall().await?;
+            self.0.transport.load_agreed_versions().await?;
             let pages = pages::AdoPages::new(Arc::clone(&self.0), request);
             Ok(Box::new(pages) as Box<dyn Pages>)
         })
     }
 
-    fn setting(&self) -> BoxFuture<'_, Option<String>> {
-        Box::pin(async { Some(self.0.setting().await) })
+    fn configuration_fingerprint(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { Some(self.0.configuration_fingerprint().await) })
     }
 
-    fn current(&self, ids: Vec<ItemId>) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
-        Box::pin(async move {
-            let glances = self.glance_at(&ids).await?;
-            let current =
-                |glance: Glance| Current { id: glance.id, rev: glance.rev, state: glance.state };
-            Ok(Some(glances.into_iter().map(current).collect()))
-        })
+    fn current_states(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
+        Box::pin(async move { Ok(Some(self.read_current_states(&ids).await?)) })
     }
 
-    /// A saved query cannot be asked about single items.
-    fn asked_for(
+    /// A saved query cannot be limited to single items.
+    fn still_matching(
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
@@ -168,7 +166,7 @@ impl SourceTrait for AdoSource {
             if !self.0.config.saved_query.is_empty() {
                 return Ok(None);
             }
-            self.0.transport.recall().await?;
+            self.0.transport.load_agreed_versions().await?;
             let text = wiql::query_of_ids(&ids, &self.0.config.where_clause);
             let asked = self.0.ask_text(&text, None, Repeat::Never).await;
             let rows = asked.map_err(|failure| failure.into_error(self.0.transport.now()))?;
@@ -178,7 +176,7 @@ impl SourceTrait for AdoSource {
 
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
-            self.0.transport.recall().await?;
+            self.0.transport.load_agreed_versions().await?;
             self.0.check().await.map_err(|failure| failure.into_error(self.0.transport.now()))
         })
     }

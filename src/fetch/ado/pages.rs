@@ -114,7 +114,7 @@ impl Pages for AdoPages {
         self.inner.transport.requests() - self.requests_before
     }
 
-    fn settle(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
+    fn commit(&mut self) -> BoxFuture<'_, Result<(), FetchError>> {
         Box::pin(async move {
             let (cursor, token) = (self.cursor, self.token.clone());
             let remember = self.inner.notebook.update(move |remembered| {

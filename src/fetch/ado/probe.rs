@@ -21,7 +21,7 @@ impl AdoSource {
     /// Checks credential, project and query. It goes around the breaker: a person is asking.
     pub async fn probe(&self) -> Probe {
         let told = |failure: Failure| failure.into_error(self.0.transport.now());
-        if let Err(error) = self.0.transport.recall().await {
+        if let Err(error) = self.0.transport.load_agreed_versions().await {
             let (account, project) = (Err(error.clone()), Err(error.clone()));
             return Probe { account, project, matching: Err(error) };
         }

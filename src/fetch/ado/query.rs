@@ -84,7 +84,7 @@ impl Inner {
         if result.work_items.is_none() && result.work_item_relations.is_none() {
             let message = format!("{} returned no rows for a query", self.transport.base_url());
             let failure = Failure::new(FailureClass::Transient, message);
-            return Err(failure.about(answer.activity.as_deref()));
+            return Err(failure.with_activity(answer.activity.as_deref()));
         }
         let as_of = result.as_of.as_deref().and_then(parse_instant);
         Ok(Rows { ids: result.ids(), as_of })

@@ -10,21 +10,21 @@ use super::decode::{self, Decoded, Decoder};
 use super::failure::{BODY_TOO_LONG, Failure};
 use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
 use super::http::Answer;
-use super::write_back::Glance;
 use super::{Call, Inner, wire};
+use crate::fetch::CurrentState;
 use crate::model::{FailureClass, ItemId, WorkItem};
 use crate::settings;
 
 /// The tracker takes no more ids in one request.
 pub(super) const LARGEST_BATCH: usize = 200;
 
-/// What is asked for, in messages.
+/// Name of the items in messages.
 const ITEMS: &str = "work items";
 
 /// A field that the collection does not have.
 const UNKNOWN_FIELD: &str = "TF51535";
 
-/// Which fields are asked for; narrowed when the collection does not have them all.
+/// The requested fields, narrowed to those that the collection has.
 pub(super) struct Fields {
     names: RwLock<Arc<Vec<String>>>,
     decoder: RwLock<Arc<Decoder>>,
@@ -61,7 +61,7 @@ impl Fields {
         Arc::clone(&self.decoder.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Leaves out what the collection does not have, and learns what is plain text.
+    /// Drops fields that the collection does not have, and notes which ones are plain text.
     fn narrow(&self, known: &[wire::Field]) {
         let kinds: HashMap<String, &str> = known
             .iter()
@@ -100,12 +100,12 @@ pub(super) struct Fetched {
     answer: Answer,
 }
 
-/// What came of asking for some ids.
+/// The result of reading some ids.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Items in the order of the ids asked for, each once.
+    /// Items in the order of the requested ids, each once.
     pub items: Vec<WorkItem>,
-    /// Ids that were asked for and did not come.
+    /// Requested ids that were not returned.
     pub vanished: Vec<ItemId>,
 }
 
@@ -120,10 +120,10 @@ impl Inner {
         self.decode_items(fetched, unknown_change).await
     }
 
-    /// Asks for items in full; what came is still to be decoded.
+    /// Requests items in full, without decoding the responses.
     pub async fn fetch_items(&self, ids: &[ItemId]) -> Result<Vec<Fetched>, Failure> {
         if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
-            self.know_fields().await?;
+            self.load_known_fields().await?;
         }
         let mut fetched = Vec::with_capacity(1);
         let mut todo = vec![ids];
@@ -131,12 +131,14 @@ impl Inner {
         while let Some(part) = todo.pop() {
             match self.send_for(part, &self.fields.names()).await {
                 Ok(answer) => fetched.push(Fetched { ids: part.to_vec(), answer }),
-                Err(failure) if failure.is(BODY_TOO_LONG) && part.len() > 1 => {
+                Err(failure) if failure.has_code(BODY_TOO_LONG) && part.len() > 1 => {
                     let (first, second) = part.split_at(part.len() / 2);
                     todo.extend([second, first]);
                 }
-                Err(failure) if failure.is(UNKNOWN_FIELD) && !self.fields.known.initialized() => {
-                    self.know_fields().await?;
+                Err(failure)
+                    if failure.has_code(UNKNOWN_FIELD) && !self.fields.known.initialized() =>
+                {
+                    self.load_known_fields().await?;
                     todo.push(part);
                 }
                 Err(failure) => return Err(failure),
@@ -145,7 +147,7 @@ impl Inner {
         Ok(fetched)
     }
 
-    /// Decodes what was fetched, each item once and only what was asked for.
+    /// Decodes fetched items, each once and only those requested.
     pub async fn decode_items(
         &self,
         fetched: Vec<Fetched>,
@@ -170,7 +172,7 @@ impl Inner {
         Ok(batch)
     }
 
-    async fn know_fields(&self) -> Result<(), Failure> {
+    async fn load_known_fields(&self) -> Result<(), Failure> {
         let learn = || async {
             let what = "the list of fields";
             let call = Call::get(vec!["_apis", "wit", "fields"], "fields", what);
@@ -213,16 +215,15 @@ impl Inner {
         size.clamp(1, LARGEST_BATCH)
     }
 
-    /// Revision, state and date of these items, in the order asked for.
-    pub async fn glance(&self, ids: &[ItemId]) -> Result<Vec<Glance>, Failure> {
+    pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
         let names = ["System.State", "System.ChangedDate"].map(String::from);
         let items = self.read_fields(ids, &names).await?;
         let decoder = self.fields.decoder();
         let now = self.transport.now();
-        let mut found: HashMap<ItemId, Glance> = HashMap::with_capacity(items.len());
+        let mut found: HashMap<ItemId, CurrentState> = HashMap::with_capacity(items.len());
         for wire in items {
             let WorkItem { id, rev, state, changed_at, .. } = decoder.item(wire, now).item;
-            found.entry(id).or_insert(Glance { id, rev, state, changed_at });
+            found.entry(id).or_insert(CurrentState { id, rev, state, changed_at });
         }
         Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
     }
@@ -240,11 +241,11 @@ impl Inner {
         Ok(changes.collect())
     }
 
-    /// Adds the newest comments, if they are wanted, exist, and the tracker is not short of units.
+    /// Adds the newest comments, if configured, present, and the rate limit allows it.
     async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
         let Decoded { mut item, project, comment_count } = decoded;
         let wanted = self.config.comments;
-        if wanted == 0 || comment_count <= 0 || self.transport.is_low().await {
+        if wanted == 0 || comment_count <= 0 || self.transport.is_rate_limit_low().await {
             return Ok(item);
         }
         let project = project.unwrap_or_else(|| self.config.project.clone());

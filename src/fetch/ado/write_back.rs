@@ -1,6 +1,5 @@
 //! Leaving a finding on its item: one patch, tested against the revision it was made from.
 
-use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -87,7 +86,7 @@ impl AdoSource {
     }
 
     async fn write(&self, write: &WriteBack<'_>, mode: Mode) -> Result<Written, FetchError> {
-        self.may_write(write).await?;
+        self.ensure_writable(write).await?;
         let now = self.0.transport.now();
         let failure = match self.0.patch(write, mode).await {
             Ok(rev) => return Ok(Written { rev, repeated: false }),
@@ -104,7 +103,7 @@ impl AdoSource {
     }
 
     /// Writing is optional: it gives way to everything else, and never carries our own secret.
-    async fn may_write(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
+    async fn ensure_writable(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
         let remembered = self.0.notebook.read().await?;
         let now = self.0.transport.now();
         if let BreakerState::Open { until, .. } = remembered.breaker.state
@@ -119,14 +118,14 @@ impl AdoSource {
             let error = FetchError::new(FailureClass::Throttled, message);
             return Err(FetchError { not_before: limit.reset, ..error });
         }
-        if self.0.transport.would_leak(write.comment).await? {
+        if self.0.transport.contains_credential(write.comment).await? {
             let message = format!(
                 "the finding for item {} contains the tracker's credential; nothing was written",
                 write.id
             );
             return Err(FetchError::new(FailureClass::Denied, message));
         }
-        self.0.transport.recall().await
+        self.0.transport.load_agreed_versions().await
     }
 }
 
@@ -154,30 +153,20 @@ impl Inner {
     }
 }
 
-/// An item, just enough to see whether it moved on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glance {
-    /// Which.
-    pub id: ItemId,
-    /// Its revision now.
-    pub rev: i64,
-    /// Its state now.
-    pub state: String,
-    /// When it last changed.
-    pub changed_at: Timestamp,
-}
-
 impl AdoSource {
-    /// Where these items stand now, in the order asked for; one that is gone is left out.
-    pub async fn glance_at(&self, ids: &[ItemId]) -> Result<Vec<Glance>, FetchError> {
+    /// Current state of these items, in the order of `ids`; items that are gone are omitted.
+    pub async fn read_current_states(
+        &self,
+        ids: &[ItemId],
+    ) -> Result<Vec<crate::fetch::CurrentState>, FetchError> {
         let read = async {
             let mut all = Vec::with_capacity(ids.len());
             for part in ids.chunks(super::read::LARGEST_BATCH) {
-                all.extend(self.0.glance(part).await?);
+                all.extend(self.0.current_states(part).await?);
             }
             Ok(all)
         };
-        self.0.transport.recall().await?;
+        self.0.transport.load_agreed_versions().await?;
         read.await.map_err(|failure: Failure| failure.into_error(self.0.transport.now()))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::board::{Board, Item, PROJECT_ID, Revision};
 use super::reply::Reply;
-use super::request::Asked;
+use super::request::ApiRequest;
 
 /// The limit of ids in one request.
 pub const LARGEST_BATCH: usize = 200;
@@ -62,7 +62,7 @@ impl Serialize for ShownFields<'_> {
         for (name, value) in self.0.revision.values.iter().filter(|(name, _)| wanted(name)) {
             map.serialize_entry(&**name, value)?;
         }
-        // Counted when they are asked for by name.
+        // Counted when they are requested by name.
         for name in self.0.view.fields.into_iter().flatten() {
             if let Some(count) = self.0.item.link_count(name) {
                 map.serialize_entry(name, &count)?;
@@ -114,8 +114,8 @@ struct BatchRequest {
 }
 
 /// `POST workitemsbatch`.
-pub fn batch(board: &Board, asked: &Asked, base_url: &str) -> Reply {
-    match serde_json::from_slice::<BatchRequest>(&asked.body) {
+pub fn batch(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
+    match serde_json::from_slice::<BatchRequest>(&request.body) {
         Ok(request) => list(board, &request, base_url),
         Err(error) => {
             let text = format!("VS403357: Work items batch request is not valid: {error}");
@@ -125,15 +125,15 @@ pub fn batch(board: &Board, asked: &Asked, base_url: &str) -> Reply {
 }
 
 /// `GET workitems?ids=…`.
-pub fn get_many(board: &Board, asked: &Asked, base_url: &str) -> Reply {
+pub fn get_many(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
     let split = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect();
-    let ids: Vec<String> = asked.get("ids").map(split).unwrap_or_default();
+    let ids: Vec<String> = request.get("ids").map(split).unwrap_or_default();
     let request = BatchRequest {
         ids: ids.iter().filter_map(|id| id.parse().ok()).collect(),
-        fields: asked.get("fields").map(split),
-        error_policy: asked.get("errorpolicy").map(Value::from).unwrap_or_default(),
-        expand: asked.get("$expand").map(Value::from).unwrap_or_default(),
-        as_of: asked.get("asof").and_then(|text| text.parse().ok()),
+        fields: request.get("fields").map(split),
+        error_policy: request.get("errorpolicy").map(Value::from).unwrap_or_default(),
+        expand: request.get("$expand").map(Value::from).unwrap_or_default(),
+        as_of: request.get("asof").and_then(|text| text.parse().ok()),
     };
     list(board, &request, base_url)
 }
@@ -191,14 +191,14 @@ pub fn gone(id: i64) -> Reply {
 }
 
 /// `GET workitems/{id}`.
-pub fn get_one(board: &Board, asked: &Asked, id: i64, base_url: &str) -> Reply {
+pub fn get_one(board: &Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
     let fields: Option<Vec<String>> =
-        asked.get("fields").map(|text| text.split(',').map(|f| f.trim().to_owned()).collect());
-    let relations = asked
+        request.get("fields").map(|text| text.split(',').map(|f| f.trim().to_owned()).collect());
+    let relations = request
         .get("$expand")
         .is_some_and(|expand| ["relations", "all", "1", "4"].contains(&&*expand.to_lowercase()));
     let view = View { base_url, fields: fields.as_deref(), relations };
-    let as_of = asked.get("asof").and_then(|text| text.parse().ok());
+    let as_of = request.get("asof").and_then(|text| text.parse().ok());
     match board.item(id).and_then(|item| Some((item, item.at(as_of)?))) {
         Some((item, revision)) => Reply::json(&Shown { item, revision, view }),
         None => gone(id),
@@ -214,32 +214,32 @@ pub fn delete(board: &mut Board, id: i64, base_url: &str) -> Reply {
 }
 
 /// The comments of an item as JSON, and adding one.
-pub fn comments(board: &mut Board, asked: &Asked, id: i64, base_url: &str) -> Reply {
+pub fn comments(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
     if board.item(id).is_none() {
         return gone(id);
     }
-    if asked.method == axum::http::Method::POST {
-        return add_comment(board, asked, id, base_url);
+    if request.method == axum::http::Method::POST {
+        return add_comment(board, request, id, base_url);
     }
     let Some(item) = board.item(id) else { return gone(id) };
     let mut remarks: Vec<_> = item.remarks.iter().collect();
-    if asked.get("order").is_none_or(|order| order.eq_ignore_ascii_case("desc")) {
+    if request.get("order").is_none_or(|order| order.eq_ignore_ascii_case("desc")) {
         remarks.reverse();
     }
-    let top = asked.get("$top").and_then(|top| top.parse().ok()).unwrap_or(200_usize);
+    let top = request.get("$top").and_then(|top| top.parse().ok()).unwrap_or(200_usize);
     let total = remarks.len();
     remarks.truncate(top);
     let shown: Vec<Value> = remarks.iter().map(|r| show_comment(r, id, base_url)).collect();
     Reply::json(&json!({ "totalCount": total, "count": shown.len(), "comments": shown }))
 }
 
-fn add_comment(board: &mut Board, asked: &Asked, id: i64, base_url: &str) -> Reply {
-    let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+fn add_comment(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(text) = body.get("text").and_then(Value::as_str) else {
         let text = "VS403302: The comment text must not be empty.";
         return Reply::error(400, "WorkItemCommentException", text);
     };
-    let markdown = asked
+    let markdown = request
         .get("format")
         .is_some_and(|format| format.eq_ignore_ascii_case("markdown") || format == "0");
     let format = if markdown { "markdown" } else { "html" };

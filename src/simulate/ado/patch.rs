@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::board::{Board, Change, Stored, Values};
 use super::items::{Shown, View, gone};
 use super::reply::Reply;
-use super::request::Asked;
+use super::request::ApiRequest;
 
 #[derive(Debug, Deserialize)]
 struct Operation {
@@ -26,14 +26,14 @@ struct Plan {
 }
 
 /// `PATCH workitems/{id}`.
-pub fn update(board: &mut Board, asked: &Asked, id: i64, base_url: &str) -> Reply {
+pub fn update(board: &mut Board, request: &ApiRequest, id: i64, base_url: &str) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let Some(current) = item.at(None) else { return gone(id) };
-    let plan = match plan(board, &current.values, current.rev, &asked.body) {
+    let plan = match plan(board, &current.values, current.rev, &request.body) {
         Ok(plan) => plan,
         Err(reply) => return *reply,
     };
-    if asked.flag("validateonly") {
+    if request.flag("validateonly") {
         return show(board, id, base_url, None);
     }
     let comment = apply(board, id, plan);
@@ -41,8 +41,8 @@ pub fn update(board: &mut Board, asked: &Asked, id: i64, base_url: &str) -> Repl
 }
 
 /// `POST workitems/${type}`.
-pub fn create(board: &mut Board, asked: &Asked, item_type: &str, base_url: &str) -> Reply {
-    let plan = match plan(board, &Values::new(), 0, &asked.body) {
+pub fn create(board: &mut Board, request: &ApiRequest, item_type: &str, base_url: &str) -> Reply {
+    let plan = match plan(board, &Values::new(), 0, &request.body) {
         Ok(plan) => plan,
         Err(reply) => return *reply,
     };

@@ -8,17 +8,17 @@ use super::fault::too_many_rows;
 use super::filter::{self, Scope};
 use super::items::{Shown, View, item_url};
 use super::reply::Reply;
-use super::request::Asked;
+use super::request::ApiRequest;
 use super::wiql::{self, Query, Refused};
 
 /// Longest query text.
 const LONGEST_QUERY: usize = 32_000;
-/// Revisions in one batch of the stream unless asked otherwise.
+/// Revisions in one batch of the stream unless requested otherwise.
 const STREAM_PAGE: usize = 200;
 
 /// `POST wiql`.
-pub fn run(board: &Board, asked: &Asked, base_url: &str, limit: usize) -> Reply {
-    let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+pub fn run(board: &Board, request: &ApiRequest, base_url: &str, limit: usize) -> Reply {
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let Some(text) = body.get("query").and_then(Value::as_str) else {
         let text = "VS402347: The query must not be empty.";
         return Reply::error(400, "VssPropertyValidationException", text);
@@ -27,17 +27,17 @@ pub fn run(board: &Board, asked: &Asked, base_url: &str, limit: usize) -> Reply 
         let text = "VS402338: The query text is longer than allowed.";
         return Reply::error(400, "WorkItemTrackingQueryException", text);
     }
-    match find(board, asked, text) {
-        Ok((query, ids)) => answer_flat(&query, ids, board.now(), asked, base_url, limit),
+    match find(board, request, text) {
+        Ok((query, ids)) => answer_flat(&query, ids, board.now(), request, base_url, limit),
         Err(refused) => refusal(&refused),
     }
 }
 
-fn find(board: &Board, asked: &Asked, text: &str) -> Result<(Query, Vec<i64>), Refused> {
+fn find(board: &Board, request: &ApiRequest, text: &str) -> Result<(Query, Vec<i64>), Refused> {
     let query = wiql::parse(text)?;
     let scope = Scope {
-        time_precision: asked.flag("timeprecision"),
-        has_team: asked.scope.len() > 1,
+        time_precision: request.flag("timeprecision"),
+        has_team: request.scope.len() > 1,
         now: board.now(),
     };
     let ids = filter::run(board, &query, scope)?;
@@ -58,11 +58,11 @@ fn answer_flat(
     query: &Query,
     mut ids: Vec<i64>,
     as_of: Timestamp,
-    asked: &Asked,
+    request: &ApiRequest,
     base_url: &str,
     limit: usize,
 ) -> Reply {
-    if let Some(top) = asked.get("$top").and_then(|top| top.parse().ok()) {
+    if let Some(top) = request.get("$top").and_then(|top| top.parse().ok()) {
         ids.truncate(top);
     }
     if ids.len() > limit {
@@ -89,17 +89,23 @@ fn head(kind: &str, result: &str, as_of: Timestamp, query: &Query, base_url: &st
 }
 
 /// `GET wiql/{id}`.
-pub fn run_saved(board: &Board, asked: &Asked, id: &str, base_url: &str, limit: usize) -> Reply {
+pub fn run_saved(
+    board: &Board,
+    request: &ApiRequest,
+    id: &str,
+    base_url: &str,
+    limit: usize,
+) -> Reply {
     let Some(saved) = board.saved.iter().find(|saved| saved.id.eq_ignore_ascii_case(id)) else {
         let text = format!("TF401243: The query {id} does not exist.");
         return Reply::error(404, "QueryItemNotFoundException", &text);
     };
-    let (query, ids) = match find(board, asked, &saved.wiql) {
+    let (query, ids) = match find(board, request, &saved.wiql) {
         Ok(found) => found,
         Err(refused) => return refusal(&refused),
     };
     if saved.kind == "flat" {
-        return answer_flat(&query, ids, board.now(), asked, base_url, limit);
+        return answer_flat(&query, ids, board.now(), request, base_url, limit);
     }
     let mut answer = head(saved.kind, "workItemLink", board.now(), &query, base_url);
     answer["workItemRelations"] = Value::from(links(board, &ids, base_url));
@@ -145,20 +151,20 @@ pub fn saved_query(board: &Board, name: &str) -> Reply {
 }
 
 /// `GET|POST reporting/workitemrevisions`.
-pub fn revisions(board: &Board, asked: &Asked, base_url: &str) -> Reply {
-    let size = asked.get("$maxpagesize").and_then(|n| n.parse().ok()).unwrap_or(STREAM_PAGE);
-    let start = match asked.get("continuationtoken").filter(|token| !token.is_empty()) {
+pub fn revisions(board: &Board, request: &ApiRequest, base_url: &str) -> Reply {
+    let size = request.get("$maxpagesize").and_then(|n| n.parse().ok()).unwrap_or(STREAM_PAGE);
+    let start = match request.get("continuationtoken").filter(|token| !token.is_empty()) {
         Some(token) => token.split(';').next().and_then(|n| n.parse().ok()).unwrap_or(0),
-        None => first_since(board, asked.get("startdatetime").and_then(|t| t.parse().ok())),
+        None => first_since(board, request.get("startdatetime").and_then(|t| t.parse().ok())),
     };
     let end = board.stream.len().min(start.saturating_add(size));
-    let latest_only = asked.flag("includelatestonly");
+    let latest_only = request.flag("includelatestonly");
     let mut values = Vec::new();
     for entry in board.stream.get(start..end).unwrap_or_default() {
         let Some(item) = board.items.get(&entry.id) else { continue };
         let Some(last) = item.revisions.last() else { continue };
         match entry.rev {
-            None if asked.flag("includedeleted") => values.push(json!({
+            None if request.flag("includedeleted") => values.push(json!({
                 "id": item.id,
                 "rev": last.rev + 1,
                 "fields": { "System.Id": item.id, "System.IsDeleted": true,
@@ -168,7 +174,7 @@ pub fn revisions(board: &Board, asked: &Asked, base_url: &str) -> Reply {
             Some(rev) if latest_only && (rev != last.rev || item.deleted.is_some()) => {}
             Some(rev) => {
                 if let Some(revision) = item.revisions.iter().find(|r| r.rev == rev) {
-                    values.push(stream_entry(item, revision, asked, base_url));
+                    values.push(stream_entry(item, revision, request, base_url));
                 }
             }
         }
@@ -199,16 +205,16 @@ fn first_since(board: &Board, since: Option<Timestamp>) -> usize {
     found.unwrap_or(board.stream.len())
 }
 
-/// Identities are strings in the stream, and long texts come only when asked for.
+/// Identities are strings in the stream, and long texts are only sent on request.
 fn stream_entry(
     item: &super::board::Item,
     revision: &super::board::Revision,
-    asked: &Asked,
+    request: &ApiRequest,
     base_url: &str,
 ) -> Value {
     let view = View { base_url, fields: None, relations: false };
     let mut value = serde_json::to_value(Shown { item, revision, view }).unwrap_or_default();
-    let whole = asked.get("$expand").is_some_and(|expand| expand.eq_ignore_ascii_case("fields"));
+    let whole = request.get("$expand").is_some_and(|expand| expand.eq_ignore_ascii_case("fields"));
     if let Some(fields) = value["fields"].as_object_mut() {
         fields
             .retain(|_, field| whole || !field.as_str().is_some_and(|text| text.starts_with('<')));

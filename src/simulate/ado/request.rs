@@ -1,10 +1,11 @@
 //! A request as the tracker understands it: case-insensitive, scoped, versioned.
 
 use axum::http::{HeaderMap, Method};
+use base64::Engine as _;
 
-/// A request, taken apart.
+/// A parsed request to the REST API.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ApiRequest {
     /// The verb, after `X-HTTP-Method-Override`.
     pub method: Method,
     /// The path as it came.
@@ -15,14 +16,14 @@ pub struct Asked {
     pub resource: Vec<String>,
     /// The query string, decoded, keys in lower case.
     pub query: Vec<(String, String)>,
-    /// The version asked for, in either place.
+    /// The requested version, in either place.
     pub version: Option<String>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-impl Asked {
-    /// Takes a request apart; `collection` is the part of the path before the project.
+impl ApiRequest {
+    /// Parses a request; `collection` is the part of the path before the project.
     pub fn new(
         method: &Method,
         uri: &axum::http::Uri,
@@ -53,7 +54,7 @@ impl Asked {
         let method = overridden
             .and_then(|name| Method::from_bytes(name.as_bytes()).ok())
             .unwrap_or_else(|| method.clone());
-        let mut asked = Self {
+        let mut request = Self {
             method,
             path,
             scope: below[..at].to_vec(),
@@ -62,8 +63,9 @@ impl Asked {
             version: None,
             body,
         };
-        asked.version = asked.get("api-version").map(str::to_owned).or_else(|| accepted(headers));
-        Some(asked)
+        request.version =
+            request.get("api-version").map(str::to_owned).or_else(|| accepted(headers));
+        Some(request)
     }
 
     /// A value of the query string.
@@ -115,26 +117,8 @@ fn accepted(headers: &HeaderMap) -> Option<String> {
     version.map(str::to_owned)
 }
 
-/// Percent-decodes.
 pub fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        let byte = hex.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match byte {
-            Some(byte) if bytes[at] == b'%' => {
-                out.push(byte);
-                at += 3;
-            }
-            _ => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// The secret of an `Authorization` header: the password of Basic, or the Bearer token.
@@ -147,30 +131,7 @@ pub fn secret(headers: &HeaderMap) -> Option<String> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let text = String::from_utf8(from_base64(value.trim())?).ok()?;
+    let decoded = base64::engine::general_purpose::STANDARD.decode(value.trim()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
     text.split_once(':').map(|(_, password)| password.to_owned())
-}
-
-/// Strict base64: one sign too many is an error, as it is for the service.
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    const SIGNS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if !text.len().is_multiple_of(4) {
-        return None;
-    }
-    let data = text.trim_end_matches('=');
-    if text.len() - data.len() > 2 {
-        return None;
-    }
-    let mut out = Vec::with_capacity(data.len() * 3 / 4);
-    let (mut bits, mut count) = (0_u32, 0);
-    for sign in data.bytes() {
-        let value = SIGNS.iter().position(|known| *known == sign)?;
-        bits = (bits << 6) | u32::try_from(value).ok()?;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push(u8::try_from((bits >> count) & 0xFF).ok()?);
-        }
-    }
-    Some(out)
 }

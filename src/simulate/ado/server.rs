@@ -13,7 +13,7 @@ use super::board::{Board, PROJECT, PROJECT_ID};
 use super::connection::Switch;
 use super::fault::{ActiveFault, Fault};
 use super::reply::{Reply, SHORTEST_PACKED};
-use super::request::{Asked, secret};
+use super::request::{ApiRequest, secret};
 use super::{control, items, patch, queries};
 
 /// The service's own list of its resources.
@@ -85,11 +85,12 @@ pub async fn handle(
         return control::handle(&server, &parts.method, rest, &body).into_response(None);
     }
     let collection = server.lock().collection.clone();
-    let asked = Asked::new(&parts.method, &parts.uri, &parts.headers, &collection, body.to_vec());
-    let Some(asked) = asked else {
+    let request =
+        ApiRequest::new(&parts.method, &parts.uri, &parts.headers, &collection, body.to_vec());
+    let Some(request) = request else {
         return Reply::no_controller(parts.uri.path()).into_response(session.as_ref());
     };
-    let fault = server.lock().next_fault(&asked);
+    let fault = server.lock().next_fault(&request);
     let reply = match fault {
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::Reset) => {
@@ -98,16 +99,16 @@ pub async fn handle(
         }
         Some(fault) => {
             tokio::time::sleep(fault.delay()).await;
-            match fault.answer(&asked.path) {
+            match fault.answer(&request.path) {
                 Some(reply) => reply,
                 None => {
                     let mut shared = server.lock();
                     let reset_at = shared.board.now().as_second() + 300;
-                    fault.bend(shared.answer(&asked, &parts.headers), reset_at)
+                    fault.bend(shared.answer(&request, &parts.headers), reset_at)
                 }
             }
         }
-        None => server.lock().answer(&asked, &parts.headers),
+        None => server.lock().answer(&request, &parts.headers),
     };
     let reply = if accepts_gzip(&parts.headers) { server.pack(reply) } else { reply };
     let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
@@ -120,11 +121,11 @@ pub async fn handle(
 
 impl Shared {
     /// Counts the request and finds the fault for it, if any.
-    fn next_fault(&mut self, asked: &Asked) -> Option<Fault> {
-        let kind = asked.kind();
+    fn next_fault(&mut self, request: &ApiRequest) -> Option<Fault> {
+        let kind = request.kind();
         *self.counts.entry(kind.to_owned()).or_default() += 1;
         if self.log.len() < 10_000 {
-            self.log.push(format!("{} {}", asked.method, asked.path));
+            self.log.push(format!("{} {}", request.method, request.path));
         }
         let fits = |active: &ActiveFault| {
             active.on.as_deref().is_none_or(|on| on == kind) && active.times != Some(0)
@@ -134,15 +135,15 @@ impl Shared {
         Some(active.fault)
     }
 
-    fn answer(&mut self, asked: &Asked, headers: &HeaderMap) -> Reply {
-        if let Some(refused) = self.refuse_stranger(asked, headers) {
+    fn answer(&mut self, request: &ApiRequest, headers: &HeaderMap) -> Reply {
+        if let Some(refused) = self.refuse_stranger(request, headers) {
             return refused;
         }
-        if let Some(refused) = self.refuse_version(asked) {
+        if let Some(refused) = self.refuse_version(request) {
             return refused;
         }
-        let mut reply = self.route(asked);
-        if let Some(version) = &asked.version
+        let mut reply = self.route(request);
+        if let Some(version) = &request.version
             && reply.content_type.starts_with("application/json;")
         {
             reply.content_type = format!("{}; api-version={version}", reply.content_type);
@@ -151,7 +152,7 @@ impl Shared {
     }
 
     /// An unknown caller is shown the sign-in page, or a bare 401 if it asks for that.
-    fn refuse_stranger(&self, asked: &Asked, headers: &HeaderMap) -> Option<Reply> {
+    fn refuse_stranger(&self, request: &ApiRequest, headers: &HeaderMap) -> Option<Reply> {
         let known = match (secret(headers), &self.token) {
             (Some(secret), Some(token)) => secret == *token,
             (Some(secret), None) => !secret.is_empty(),
@@ -161,20 +162,20 @@ impl Shared {
             return None;
         }
         let suppressed = headers.contains_key("x-tfs-fedauthredirect");
-        let fault = match (suppressed, &asked.method) {
+        let fault = match (suppressed, &request.method) {
             (true, _) => Fault::Empty401,
             (false, method) if *method == Method::PATCH => Fault::Denied401,
             (false, _) => Fault::Html203,
         };
-        fault.answer(&asked.path)
+        fault.answer(&request.path)
     }
 
-    fn refuse_version(&self, asked: &Asked) -> Option<Reply> {
-        if asked.method == Method::OPTIONS || asked.kind() == "resourceareas" {
+    fn refuse_version(&self, request: &ApiRequest) -> Option<Reply> {
+        if request.method == Method::OPTIONS || request.kind() == "resourceareas" {
             return None;
         }
-        let Some(version) = &asked.version else {
-            if asked.method == Method::GET {
+        let Some(version) = &request.version else {
+            if request.method == Method::GET {
                 return None;
             }
             let text = "No api-version was supplied for the request. The version must be supplied \
@@ -192,7 +193,7 @@ impl Shared {
             );
             return Some(Reply::error(400, "VssVersionOutOfRangeException", &text));
         }
-        if asked.kind() == "comments" && !version.contains("-preview") {
+        if request.kind() == "comments" && !version.contains("-preview") {
             let text = format!(
                 "The requested version \"{version}\" of the resource is under preview. The \
                  -preview flag must be supplied in the api-version for such requests."
@@ -202,45 +203,45 @@ impl Shared {
         None
     }
 
-    fn route(&mut self, asked: &Asked) -> Reply {
-        if asked.method == Method::OPTIONS {
-            return self.locations(&asked.part(0));
+    fn route(&mut self, request: &ApiRequest) -> Reply {
+        if request.method == Method::OPTIONS {
+            return self.locations(&request.part(0));
         }
         let base_url = self.base_url.clone();
-        match asked.part(0).as_str() {
-            "resourceareas" => resource_areas(asked, &base_url),
+        match request.part(0).as_str() {
+            "resourceareas" => resource_areas(request, &base_url),
             "connectiondata" => connection_data(),
-            "projects" => project(asked, &base_url),
-            "wit" => match asked.scope.first() {
+            "projects" => project(request, &base_url),
+            "wit" => match request.scope.first() {
                 Some(name) if !is_project(name) => no_project(name),
-                _ => self.route_work_items(asked, &base_url),
+                _ => self.route_work_items(request, &base_url),
             },
-            _ => Reply::no_controller(&asked.path),
+            _ => Reply::no_controller(&request.path),
         }
     }
 
-    fn route_work_items(&mut self, asked: &Asked, base_url: &str) -> Reply {
-        let (name, rest) = (asked.part(1), asked.resource.get(2).cloned().unwrap_or_default());
+    fn route_work_items(&mut self, request: &ApiRequest, base_url: &str) -> Reply {
+        let (name, rest) = (request.part(1), request.resource.get(2).cloned().unwrap_or_default());
         let board = &mut self.board;
         let limit = self.row_limit;
-        match (asked.method.as_str(), name.as_str()) {
-            ("POST", "wiql") => queries::run(board, asked, base_url, limit),
-            ("GET", "wiql") => queries::run_saved(board, asked, &rest, base_url, limit),
+        match (request.method.as_str(), name.as_str()) {
+            ("POST", "wiql") => queries::run(board, request, base_url, limit),
+            ("GET", "wiql") => queries::run_saved(board, request, &rest, base_url, limit),
             ("GET", "queries") => queries::saved_query(
                 board,
-                &asked.resource[2.min(asked.resource.len())..].join("/"),
+                &request.resource[2.min(request.resource.len())..].join("/"),
             ),
-            ("POST", "workitemsbatch") => items::batch(board, asked, base_url),
-            ("GET", "workitems") if rest.is_empty() => items::get_many(board, asked, base_url),
+            ("POST", "workitemsbatch") => items::batch(board, request, base_url),
+            ("GET", "workitems") if rest.is_empty() => items::get_many(board, request, base_url),
             ("POST", "workitems") if rest.starts_with('$') => {
-                patch::create(board, asked, &rest[1..], base_url)
+                patch::create(board, request, &rest[1..], base_url)
             }
-            (_, "workitems") => route_item(board, asked, &rest, base_url),
+            (_, "workitems") => route_item(board, request, &rest, base_url),
             ("GET", "fields") => fields(board, &rest, base_url),
-            ("GET" | "POST", "reporting") => queries::revisions(board, asked, base_url),
+            ("GET" | "POST", "reporting") => queries::revisions(board, request, base_url),
             ("GET", "recyclebin") => recycle_bin(board),
-            ("GET", "workitemtypes") => states(asked),
-            _ => Reply::no_controller(&asked.path),
+            ("GET", "workitemtypes") => states(request),
+            _ => Reply::no_controller(&request.path),
         }
     }
 
@@ -275,14 +276,14 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-fn route_item(board: &mut Board, asked: &Asked, rest: &str, base_url: &str) -> Reply {
-    let Ok(id) = rest.parse::<i64>() else { return Reply::no_controller(&asked.path) };
-    match (asked.method.as_str(), asked.part(3).as_str()) {
-        ("GET" | "POST", "comments") => items::comments(board, asked, id, base_url),
-        ("GET", "") => items::get_one(board, asked, id, base_url),
-        ("PATCH", "") => patch::update(board, asked, id, base_url),
+fn route_item(board: &mut Board, request: &ApiRequest, rest: &str, base_url: &str) -> Reply {
+    let Ok(id) = rest.parse::<i64>() else { return Reply::no_controller(&request.path) };
+    match (request.method.as_str(), request.part(3).as_str()) {
+        ("GET" | "POST", "comments") => items::comments(board, request, id, base_url),
+        ("GET", "") => items::get_one(board, request, id, base_url),
+        ("PATCH", "") => patch::update(board, request, id, base_url),
         ("DELETE", "") => items::delete(board, id, base_url),
-        _ => Reply::no_controller(&asked.path),
+        _ => Reply::no_controller(&request.path),
     }
 }
 
@@ -298,20 +299,20 @@ fn no_project(name: &str) -> Reply {
     Reply::error(404, "ProjectDoesNotExistWithNameException", &text)
 }
 
-fn project(asked: &Asked, base_url: &str) -> Reply {
+fn project(request: &ApiRequest, base_url: &str) -> Reply {
     let one = json!({ "id": PROJECT_ID, "name": PROJECT, "state": "wellFormed",
                       "url": format!("{base_url}/_apis/projects/{PROJECT_ID}") });
-    match asked.resource.get(1) {
+    match request.resource.get(1) {
         None => Reply::json(&json!({ "count": 1, "value": [one] })),
         Some(name) if is_project(name) => Reply::json(&one),
         Some(name) => no_project(name),
     }
 }
 
-fn resource_areas(asked: &Asked, base_url: &str) -> Reply {
+fn resource_areas(request: &ApiRequest, base_url: &str) -> Reply {
     let area = json!({ "id": "5264459e-e5e0-4bd8-b118-0985e68a4ec5", "name": "wit",
                        "locationUrl": format!("{base_url}/") });
-    match asked.resource.get(1) {
+    match request.resource.get(1) {
         Some(_) => Reply::json(&area),
         None => Reply::json(&json!({ "count": 1, "value": [area] })),
     }
@@ -350,9 +351,9 @@ fn recycle_bin(board: &Board) -> Reply {
     Reply::json(&json!({ "count": value.len(), "value": value }))
 }
 
-fn states(asked: &Asked) -> Reply {
-    if asked.part(3) != "states" {
-        return Reply::no_controller(&asked.path);
+fn states(request: &ApiRequest) -> Reply {
+    if request.part(3) != "states" {
+        return Reply::no_controller(&request.path);
     }
     let states = [
         ("New", "Proposed"),

@@ -28,7 +28,7 @@ async fn read_some(setup: &Setup, limit: usize) -> Vec<Page> {
     {
         read.push(page);
     }
-    pages.settle().await.unwrap();
+    pages.commit().await.unwrap();
     read
 }
 
@@ -86,7 +86,7 @@ async fn edits_and_deletes_while_reading_are_neither_missed_nor_doubled() {
     while let Some(page) = pages.next().await.unwrap() {
         read.push(page);
     }
-    pages.settle().await.unwrap();
+    pages.commit().await.unwrap();
     let seen = assert_each_once(&read);
     let gone: BTreeSet<i64> = read.iter().flat_map(|page| &page.vanished).map(|id| id.0).collect();
     assert!(gone.is_subset(&deleted));

@@ -185,14 +185,15 @@ async fn a_macro_that_needs_a_team_works_with_one_and_is_a_config_error_without(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_glance_tells_revision_and_state_without_the_texts() {
+async fn current_states_have_revision_and_state_without_the_texts() {
     let setup = setup().await;
     let id = FIRST_ID + 1;
     setup.simulator.edit_item(id, &[("System.State", json!("Closed"))]).unwrap();
-    let glances = setup.source().glance_at(&[ItemId(id), ItemId(1), ItemId(id + 1)]).await.unwrap();
-    assert_eq!(glances.len(), 2);
-    assert_eq!((glances[0].id.0, glances[0].rev, glances[0].state.as_str()), (id, 2, "Closed"));
-    assert_eq!((glances[1].id.0, glances[1].rev), (id + 1, 1));
+    let states =
+        setup.source().read_current_states(&[ItemId(id), ItemId(1), ItemId(id + 1)]).await.unwrap();
+    assert_eq!(states.len(), 2);
+    assert_eq!((states[0].id.0, states[0].rev, states[0].state.as_str()), (id, 2, "Closed"));
+    assert_eq!((states[1].id.0, states[1].rev), (id + 1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -88,11 +88,15 @@ async fn the_question_can_be_asked_about_single_items() {
     let mut setup = Setup::new(SimulatorOptions::default()).await;
     let (inside, outside) = (ItemId(FIRST_ID + 1), ItemId(FIRST_ID + 2));
     setup.config.where_clause = format!("[System.Id] <= {inside}");
-    let asked = setup.guarded().asked_for(vec![inside, outside]).await.unwrap();
+    let asked = setup.guarded().still_matching(vec![inside, outside]).await.unwrap();
     assert_eq!(asked, Some(vec![inside]), "of no matter which date");
     assert_eq!(setup.simulator.requests(), 1);
     setup.config.saved_query = "Shared Queries/Heartbeat".to_owned();
-    assert_eq!(setup.guarded().asked_for(vec![inside]).await.unwrap(), None, "it cannot be told");
+    assert_eq!(
+        setup.guarded().still_matching(vec![inside]).await.unwrap(),
+        None,
+        "it cannot be told"
+    );
 }
 
 #[tokio::test]

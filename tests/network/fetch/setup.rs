@@ -96,7 +96,7 @@ pub async fn read_all(source: &dyn Source, request: FetchRequest) -> Result<Vec<
     while let Some(page) = pages.next().await? {
         all.push(page);
     }
-    pages.settle().await?;
+    pages.commit().await?;
     Ok(all)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use heartbeat::fetch::{Current, FetchError, FetchRequest, Page, Pages, Source};
+use heartbeat::fetch::{CurrentState, FetchError, FetchRequest, Page, Pages, Source};
 use heartbeat::model::{
     BoxFuture, FailureClass, Format, ItemId, ItemKey, Links, TextField, WorkItem,
 };
@@ -73,7 +73,7 @@ impl Source for Tracker {
         Box::pin(async move { Ok(Box::new(scripted) as Box<dyn Pages>) })
     }
 
-    fn asked_for(
+    fn still_matching(
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
@@ -82,14 +82,17 @@ impl Source for Tracker {
         Box::pin(async move { Ok(Some(asked)) })
     }
 
-    fn current(&self, ids: Vec<ItemId>) -> BoxFuture<'_, Result<Option<Vec<Current>>, FetchError>> {
+    fn current_states(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
         let outside = self.0.lock().unwrap();
         let current = ids
             .into_iter()
             .filter_map(|id| outside.items.get(&id.0).map(|item| (id, item)))
             .map(|(id, item)| {
                 let item = work_item(id.0, item);
-                Current { id, rev: item.rev, state: item.state }
+                CurrentState { id, rev: item.rev, state: item.state, changed_at: item.changed_at }
             })
             .collect();
         Box::pin(async move { Ok(Some(current)) })
