@@ -1,106 +1,125 @@
 //! heartbeat: a scheduled batch job that triages Azure DevOps work items and analyses the ones
-//! that deserve it, with nothing left running behind it. This page is the architecture.
+//! that deserve it, and leaves no process running behind. This page is the architecture.
 //!
-//! # The way of the data
+//! # Data flow
 //!
 //! ```text
 //! schedule ─tick─▶ fetch ─items─▶ clean ─▶ dedupe ─plan─▶ triage ─verdicts─▶ context ─▶ analyze ─findings─▶ store
 //!                 (breaker)                (state)        one session                   ≤ N sessions
-//!                                                             └────────── session: the supervisor ─────────┘
+//!                                                             └──────── session: the supervisor ─────────┘
 //! every step emits events ─▶ store (one ordered log) ─▶ fold ─▶ terminal · live.json · dashboard · report
 //! ```
 //!
-//! [`run::perform`] reads top to bottom like that line. The modules below stand in its order.
+//! [`run::perform`] reads top to bottom like that line.
 //!
-//! # Rooms, and who may touch what
+//! # Layers
 //!
-//! | room | what lives there | touches |
-//! |---|---|---|
-//! | [`model`], [`event`] | the words: plain data; the closed list of what can happen, and its fold | nothing |
-//! | [`clock`] | the one place that reads the time | clock |
-//! | [`config`] | values, layered loading that names the place of every problem, reload, credentials | files |
-//! | [`schedule`] | cron → ticks: overlap, catch-up, jitter, daylight saving (pure), and the waker | clock |
-//! | [`fetch`] | `Source`; breaker and retry (pure); `ado`, the Azure DevOps client | network |
-//! | [`clean`] | HTML, Markdown and test steps → compact, safe text (pure) | nothing |
-//! | [`dedupe`] | items × known state → decisions with reasons, the line, retries (pure) | nothing |
-//! | [`prompt`], [`triage`], [`analyze`] | what is asked, how it is fenced, how the answer is checked (pure) | nothing |
-//! | [`context`] | which files matter for an item: scan, index, rank, pack | files, git |
-//! | [`session`] | the supervisor: machine and verdicts (pure), keeper, liveness, orphans, the agent's CLI | processes |
-//! | [`store`] | SQLite, migrations, the journal, the run lock | SQLite |
-//! | [`report`] | what people see of a run: folds, reports, digests, and the edges that show them | terminal, files, webhook |
-//! | [`web`] | dashboard, health, metrics and live events on loopback | HTTP |
-//! | [`run`] | the way itself, over the seams in `run::edges` | nothing by itself |
-//! | [`simulate`] | stand-ins for tracker and agent, for `--demo`, `selftest` and tests | network, processes |
-//! | [`exec`] | short helper commands, bounded | processes |
-//! | [`private`] | folders and files for their owner only | files |
-//! | [`app`], [`cli`] | the composition root and the command line: the only ones that name concrete edges | everything |
+//! A module may know the layers named in its row, all of them below it. Modules of one layer do not
+//! know one another, except where an arrow says so. `tests/library/architecture.rs` reads this table
+//! and checks it against every `use` in the sources.
 //!
-//! Direction: words ← pure rooms ← edges ← [`run`] ← [`app`] ← [`cli`]. A pure room does no IO
-//! and reads no clock; an edge does not know another edge. `tests/library/architecture.rs` holds the rule,
-//! `.clippy.toml` bans processes, clocks, the environment and exits outside their rooms, and
-//! `unsafe` stands only in `session::keeper`, each block with its reason.
+//! | layer | modules | may know | what it does |
+//! |---|---|---|---|
+//! | **commands** | [`cli`] | all below | parses the command line, prints, sets the exit code |
+//! | **app** | [`app`] | all below | builds everything from one configuration; daemon, `--once`, `--demo`, self-test |
+//! | **readers** | [`web`] → [`report`] | state, system, pure, words | show what the store holds: dashboard, health, metrics, reports, terminal |
+//! | **stages** | [`run`] | edges, state, ports, pure, words | one run, from fetch to record |
+//! | **edges** | [`config`], [`fetch`], [`context`], [`session`], [`simulate`] | ports, system, pure, words | files, the tracker, the code base, agent processes; and stand-ins for them |
+//! | **state** | [`store`] | ports, system, words | SQLite: items, runs, sessions, findings, budget, the event log |
+//! | **ports** | [`ports`] | words | what edges ask of the state: the session ledger, the memory of sources |
+//! | **system** | [`clock`], [`exec`], [`private`], [`process`] | words | the operating system: time, helper commands, private files, processes |
+//! | **pure** | [`schedule`], [`clean`], [`dedupe`], [`triage`], [`analyze`] → [`prompt`] | words | decisions and texts: no IO, no clock |
+//! | **words** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
+//!
+//! The store implements the ports for `fetch` and `session`, so none of the three knows another.
+//! `.clippy.toml` bans processes, clocks, the environment and exits outside their modules. `unsafe`
+//! stands only in [`process`], each block with its reason.
 //!
 //! # Invariants
 //!
 //! Each holds at every instant, across ticks, processes, crashes and restarts.
 //!
-//! - **I1** Live sessions ≤ `max_live_sessions`: counted from rows of `heartbeat_active_sessions`,
-//!   committed before the agent starts ([`session::Ledger`]), never from a loop counter.
-//! - **I2** Sessions started ≤ Σ over unique (item, fingerprint) of its allowed attempts, plus
-//!   triage: the attempt is counted in the transaction that claims the item ([`store::Claim`]). It
-//!   is given back only for what is no item's doing (our shutdown, a person, the provider, the
-//!   machine, the configuration), and each of these also closes the gate. No session starts whose
-//!   own time limit does not fit into what is left of the run.
-//! - **I3** After shutdown, after a kill and after a crash of heartbeat itself no process that a
-//!   session ever started is alive: a keeper around each agent sweeps until the kernel says that
-//!   nothing is left ([`session::keeper`]).
+//! - **I1** Live sessions ≤ `max_live_sessions`, counted from rows of `heartbeat_active_sessions`
+//!   that are committed before the agent starts, never from a loop counter. Held by
+//!   `the_incident_cannot_happen_again`, `the_ledger_refuses_one_more_than_allowed`.
+//! - **I2** Sessions started ≤ the sum over unique (item, fingerprint) of the allowed attempts, plus
+//!   triage. The attempt is counted in the transaction that claims the item. Held by
+//!   `whatever_happens_nothing_is_lost_and_nothing_is_paid_for_too_often`.
+//! - **I3** After a shutdown, a kill or a crash of heartbeat, no process that a session started is
+//!   alive: a keeper around each agent sweeps until the kernel reports no child. Held by
+//!   `the_selftest_finds_nothing_alive`, `heartbeat_killed_after_the_start_leaves_nothing`,
+//!   `heartbeat_and_keeper_killed_leave_nothing_after_a_restart`.
 //! - **I4** An item counts as processed only when its validated result is stored, in the same
-//!   transaction ([`store::DeepResult`]).
+//!   transaction. Held by `a_run_killed_at_any_point_ends_like_one_that_was_not`.
 //! - **I5** No changed item is lost: the decisions on a page are stored together with the cursor
-//!   that they allow to move ([`store::PageRecord`]).
-//! - **I6** Spent + reserved worst case ≤ each budget, checked in the claiming transaction.
+//!   that they allow to move. Held by
+//!   `whatever_happens_nothing_is_lost_and_nothing_is_paid_for_too_often`,
+//!   `killed_thirty_times_every_item_ends_once_or_waits_visibly`.
+//! - **I6** Spent + reserved worst case ≤ each budget, checked in the claiming transaction. Held by
+//!   `a_budget_counts_worst_cases_until_the_real_cost_is_known`.
 //! - **I7** `--dry-run` starts no session and changes no byte of state: it is the same code on a
-//!   copy ([`store::scratch_copy`]).
+//!   copy of the state. Held by `a_rehearsal_shows_decisions_and_prompts_and_changes_no_byte`,
+//!   `a_rehearsal_starts_no_process`.
 //! - **I8** Every live session has a liveness event every interval, by a timer, never gated on
-//!   output.
+//!   output. Held by `ten_silent_minutes_have_no_gap`, `quiet_and_busy_stages_beat_at_every_interval`.
 //! - **I9** No secret in a log, a prompt, an argument list, a report or the environment of a child
-//!   that does not need it; the tracker's credential never reaches the agent.
-//! - **I10** Never two runs at once on one state ([`store::RunLock`]).
+//!   that does not need it. The tracker's credential never reaches the agent. Held by
+//!   `the_trackers_credential_is_nowhere`, `a_finding_that_holds_a_credential_shows_it_nowhere`.
+//! - **I10** Never two runs at once on one state. Held by
+//!   `of_two_runs_at_the_same_moment_one_works_and_one_is_told_why_not`.
+//! - **I11** What is not the item's fault (provider, tracker, machine, configuration, a person)
+//!   costs it no attempt. Held by `a_provider_limit_in_triage_counts_for_nobody_and_ends_the_run`,
+//!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
+//!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`.
+//! - **I12** Waiting work does not keep new work from being triaged. Held by
+//!   `an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nobody`,
+//!   `an_urgent_newcomer_does_not_wait_behind_the_backlog_nor_starve_it`.
+//! - **I13** heartbeat signals only processes that one of its sessions started, verified by pid,
+//!   start time and boot. Held by `two_hundred_reused_numbers_cost_no_innocent_its_life`.
+//! - **I14** Text that a person would not see in the tracker does not reach a prompt unmarked.
+//!   Held by `every_case_shows_what_a_browser_shows`.
+//! - **I15** A finding is published once, or given up visibly. Held by
+//!   `a_finding_is_written_once_and_our_own_write_wakes_nobody`,
+//!   `a_finding_that_a_crash_held_up_is_checked_and_written_back_like_any_other`.
 //!
-//! What is absent on purpose: no global state but two registries of child processes; no `unwrap`
-//! outside tests; no free-text failure (every end is an [`model::Outcome`]); no second source of
-//! truth beside the database: the ndjson file, the terminal and `status` are folds over its log.
+//! # Decisions
 //!
-//! # Where this differs from its sketch
-//!
-//! - A session's output is stored when its row is closed, before it is used. A crash in between
-//!   costs nothing: the next run applies what was paid for.
-//! - `--dry-run` runs on a copy of the state instead of guarding each write.
-//! - An attempt that ended with a crash of heartbeat counts: otherwise an item that brings the
+//! - The database is the only source of truth. The terminal, `events.ndjson`, `live.json`, `status`
+//!   and the dashboard are folds over its event log.
+//! - A session's output is stored when its row is closed, before it is used. After a crash in
+//!   between, the next run applies the output that was already paid for.
+//! - An attempt that ended with a crash of heartbeat counts. Otherwise an item that brings the
 //!   machine down would be tried for ever.
+//! - No session starts whose time limit does not fit into what is left of the run.
+//! - No global state except two registries of child processes, no `unwrap` outside tests, no
+//!   free-text failure: every end of a session is an [`model::Outcome`].
 
 pub mod model;
 pub mod settings;
 pub mod event;
-pub mod ports;
-pub mod clock;
-pub mod config;
+
 pub mod schedule;
-pub mod fetch;
 pub mod clean;
 pub mod dedupe;
 pub mod prompt;
 pub mod triage;
-pub mod context;
 pub mod analyze;
-pub mod session;
+
+pub mod clock;
+pub mod exec;
+pub mod private;
+pub mod process;
+
+pub mod ports;
 pub mod store;
+pub mod config;
+pub mod fetch;
+pub mod context;
+pub mod session;
+pub mod simulate;
+
+pub mod run;
 pub mod report;
 pub mod web;
-pub mod run;
-pub mod simulate;
-pub mod exec;
-pub mod process;
-pub mod private;
 pub mod app;
 pub mod cli;

@@ -28,6 +28,7 @@ mod startup;
 mod telemetry;
 mod temporary;
 mod timetable;
+pub mod waker;
 mod watchers;
 pub mod web;
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use crate::clean::estimate_tokens;
 use crate::event::Decision;
 use crate::event::fold::decision_name;
-use crate::report::lines::{clip, short_key, word};
+use crate::model::text::{clip, word};
+use crate::report::lines::short_key;
 use crate::run::{DryRun, DryRunDecision, DryRunPrompt};
 
 /// For a terminal: decisions, prompts, and the most it could cost.

@@ -8,8 +8,9 @@ use super::error::CommandError;
 use crate::analyze;
 use crate::event::Recorded;
 use crate::event::fold::RunView;
+use crate::model::text::{seconds, word};
 use crate::model::{ItemId, ItemKey};
-use crate::report::lines::{line, seconds, short_key, word};
+use crate::report::lines::{line, short_key};
 use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
 
 /// What is on record as going on and verifiably is not.

@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::show::{CRASHED, beginning, describe_run};
+use crate::model::text::{clip, word};
 use crate::model::{Breaker, BreakerState, RunId, SourceRecord};
 use crate::ports::SourceMemory;
-use crate::report::lines::{amount, clip, short_key, word};
+use crate::report::lines::{amount, short_key};
 use crate::report::moment::moment;
 use crate::schedule::day_in;
 use crate::session::containment::detect;

@@ -11,6 +11,7 @@ mod outcome;
 mod process;
 mod session;
 mod source;
+pub mod text;
 mod verdict;
 mod wait;
 

@@ -6,8 +6,9 @@
 use std::fmt::{self, Write as _};
 
 use super::digest::{Report, minute};
-use super::lines::{amount, short_key, word};
 use super::markdown::{outcome, took, web_address};
+use crate::model::text::word;
+use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, JudgedItem};
 
 const STYLE: &str = include_str!("report.css");

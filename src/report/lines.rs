@@ -2,6 +2,7 @@
 
 use crate::event::fold::{RunView, decision_name};
 use crate::event::{Decision, Event, Recorded};
+use crate::model::text::{clip, seconds, word};
 use crate::model::{ItemKey, Usd};
 use crate::store::StageSpending;
 
@@ -125,31 +126,6 @@ pub fn amount(spending: &StageSpending) -> String {
 /// `ado/123` as `#123`.
 pub fn short_key(item: &ItemKey) -> String {
     item.item_id().map_or_else(|| item.to_string(), |id| format!("#{id}"))
-}
-
-/// At most `width` characters, with a mark where it was cut.
-pub fn clip(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// A plain enum in words.
-pub fn word<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_value(value)
-        .ok()
-        .and_then(|value| value.as_str().map(|text| text.replace('_', " ")))
-        .unwrap_or_default()
-}
-
-/// Milliseconds as people read them.
-pub fn seconds(ms: u64) -> String {
-    match ms {
-        0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-        10_000..120_000 => format!("{} s", ms / 1000),
-        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1000),
-    }
 }
 
 fn plural(n: u32) -> &'static str {

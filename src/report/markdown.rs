@@ -4,8 +4,9 @@
 use std::fmt::Write as _;
 
 use super::digest::{Report, minute};
-use super::lines::{amount, seconds, short_key, word};
 use crate::analyze;
+use crate::model::text::{seconds, word};
+use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, JudgedItem, RunRow};
 
 /// The whole report.

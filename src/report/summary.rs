@@ -6,8 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::event::{Reason, RunOutcome, RunSummary, Shares};
+use crate::model::text::{clip, word};
 use crate::model::{RunId, Usd};
-use crate::report::lines::{clip, short_key, word};
+use crate::report::lines::short_key;
 use crate::store::{FindingRow, OpenItems};
 
 /// How many unfinished items are named; the rest is counted.

@@ -11,7 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::event::fold::{RunView, SessionView, Step, verdict_name};
 use crate::event::{Event, Recorded};
 use crate::model::SessionId;
-use crate::report::lines::{clip, line, short_key};
+use crate::model::text::clip;
+use crate::report::lines::{line, short_key};
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::digest::Report;
-use super::lines::{clip, short_key};
 use super::markdown::web_address;
+use crate::model::text::clip;
+use crate::report::lines::short_key;
 use crate::settings::{WebhookStyle, WebhookWhen};
 
 /// Findings named in a message; the rest is counted.

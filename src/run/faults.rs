@@ -4,8 +4,8 @@
 //! the next run tries again: whoever corrects the setting has nothing else to do.
 
 use super::{RunContext, RunError};
+use crate::model::text::word;
 use crate::model::{FailureKind, Outcome, SessionEnd, Stage};
-use crate::report::lines::word;
 use crate::settings::{AgentAuth, Config};
 
 /// The fault that a session's end shows, if it shows one. The store remembers whether the agent is

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::event::Reason;
 use crate::model::Stage;
-use crate::report::lines::seconds;
+use crate::model::text::seconds;
 use crate::schedule::Schedule;
 use crate::session::stop::StopState;
 use crate::session::{StopHandle, StopReason, StopSignal};

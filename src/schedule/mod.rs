@@ -1,14 +1,13 @@
 //! When a run is due: cron expression and time zone to nominal times, and the policy for ticks
 //! that overlap, were missed, fall into a clock change, or see the clock jump.
 //!
-//! croner decides; the waker only makes sure that somebody looks at the clock often enough. All
-//! but the waker is pure: times come in as arguments.
+//! Pure: times come in as arguments. What makes sure that somebody looks at the clock often enough
+//! is `app::waker`.
 
 mod cron;
 mod day;
 mod decide;
 mod upcoming;
-pub mod waker;
 
 pub use cron::{Schedule, ScheduleError};
 pub use day::{day_in, midnight_in};

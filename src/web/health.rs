@@ -26,7 +26,7 @@ use serde::Serialize;
 use super::facts::Facts;
 use crate::event::RunOutcome;
 use crate::model::BreakerState;
-use crate::report::lines::word;
+use crate::model::text::word;
 use crate::store::HolderHealth;
 
 /// Facts older than this are no basis for a judgement.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::facts::Facts;
 use super::health::{Health, Status};
 use crate::event::RunOutcome;
-use crate::report::lines::word;
+use crate::model::text::word;
 use crate::store::{DURATION_BUCKETS, SessionTotal};
 
 /// The media type of what is rendered.

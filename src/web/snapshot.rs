@@ -9,8 +9,8 @@ use super::facts::Facts;
 use super::health::Health;
 use crate::event::Liveness;
 use crate::event::fold::RunView;
+use crate::model::text::clip;
 use crate::model::{ItemKey, SessionId, Stage};
-use crate::report::lines::clip;
 use crate::settings::Config;
 use crate::store::{ActiveSession, FindingRow, ItemRow, OpenItems, RunRow};
 

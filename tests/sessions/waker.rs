@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heartbeat::schedule::waker::{LONGEST_SLEEP, Pace, WakeSource, Woken};
+use heartbeat::app::waker::{LONGEST_SLEEP, Pace, WakeSource, Woken};
 
 /// The bound is only there to fail instead of hang.
 async fn in_time<T>(future: impl Future<Output = T>) -> T {

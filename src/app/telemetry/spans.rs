@@ -12,8 +12,8 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use crate::event::fold::Step;
 use crate::event::{Event, Recorded, RunOutcome, RunSummary};
+use crate::model::text::word;
 use crate::model::{Outcome, RunId, SessionId, Stage, Usage};
-use crate::report::lines::word;
 
 /// What has begun and not ended.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 
-use super::Schedule;
+use crate::schedule::Schedule;
 
 /// Nobody sleeps longer than this: timers stand still while a machine sleeps, the wall clock does
 /// not.
