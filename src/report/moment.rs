@@ -21,7 +21,6 @@ fn distance(then: Timestamp, now: Timestamp) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 

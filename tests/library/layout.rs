@@ -33,8 +33,8 @@ fn follow(file: &Path, found: &mut BTreeSet<PathBuf>) {
             continue;
         };
         let places = [folder.join(format!("{name}.rs")), folder.join(name).join("mod.rs")];
-        let place = places.iter().find(|place| place.is_file());
-        follow(place.unwrap_or_else(|| panic!("{name} of {}", file.display())), found);
+        let Some(place) = places.iter().find(|place| place.is_file()) else { continue };
+        follow(place, found);
     }
 }
 

@@ -3,8 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]

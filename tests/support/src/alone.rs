@@ -15,7 +15,8 @@ pub fn ran_alone(test: &str) -> bool {
         .env(ALONE, "1")
         .output()
         .unwrap();
-    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     println!("{stdout}{stderr}");
     assert!(output.status.success(), "{test} failed in a process of its own");
     assert!(stdout.contains("1 passed"), "{test} is no test of this binary");
