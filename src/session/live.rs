@@ -1,26 +1,26 @@
-//! One session while it lives: one loop over the keeper, the output, the timers and the wish to
-//! stop. Decisions are the machine's; this file does what it says.
+//! One session while it lives: one loop over the keeper, the output, the timers and requests to
+//! stop. The machine decides; every effect it returns is carried out in [`Live::perform`].
 
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
-use super::agent::{AgentResult, Decoder, Exit};
+use super::agent::{Decoder, Exit};
 use super::beat::Pulse;
 use super::conversation::{Conversation, Notice, Tail};
+use super::finished::{Finished, Row};
 use super::keeper::launch::Keeper;
-use super::keeper::protocol::{FromKeeper, Order, OwnReason, ToKeeper};
+use super::keeper::protocol::{FromKeeper, OwnReason, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
-use super::supervisor::{SupervisorSettings, cancelled};
+use super::supervisor::{SupervisorSettings, cancelled, milliseconds, order};
 use super::timers::Timers;
 use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Usage};
-use crate::ports::Ledger;
+use crate::model::FailureKind;
+use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process;
-use jiff::Timestamp;
 
 /// Pipes that somebody holds open delay an end by no more than this.
 const DRAIN_WITHIN: Duration = Duration::from_secs(1);
@@ -30,37 +30,6 @@ const CERTIFICATE_WITHIN: Duration = Duration::from_secs(12);
 const CATCH_WITHIN: Duration = Duration::from_secs(10);
 /// Repeated content is told no more often than this.
 const CONTENT_EVERY: Duration = Duration::from_secs(1);
-
-/// All that is known at the end.
-#[derive(Debug)]
-pub struct Finished {
-    /// The machine's view.
-    pub end: End,
-    /// The agent's process.
-    pub exit: Option<Exit>,
-    /// The agent's result line.
-    pub result: Option<AgentResult>,
-    /// What it used, as far as it was told.
-    pub usage: Usage,
-    /// Lines that were JSON.
-    pub json_lines: u64,
-    /// Last error named in the stream.
-    pub last_error: Option<String>,
-    /// End of its standard error.
-    pub stderr_tail: String,
-    /// From spawn to certificate.
-    pub duration: Duration,
-    /// Files read.
-    pub reads: u32,
-    /// Processes that a sweep ended.
-    pub swept: u32,
-    /// Processes left alive.
-    pub survivors: u32,
-    /// What cannot be killed.
-    pub detail: String,
-    /// The provider's stated reset, if it refused more work.
-    pub suspended_until: Option<Timestamp>,
-}
 
 /// The loop's own state.
 pub struct Live<'a> {
@@ -80,6 +49,7 @@ pub struct Live<'a> {
     give_up_at: Option<Instant>,
     told_content: Option<Instant>,
     pending: Vec<Effect>,
+    row: Option<Row>,
     exit: Option<Exit>,
     swept: u32,
     survivors: u32,
@@ -99,7 +69,7 @@ enum Turn {
 }
 
 impl<'a> Live<'a> {
-    /// Before the word.
+    /// Nothing is committed or started yet.
     pub fn new(
         spec: &'a SessionSpec,
         decoder: Box<dyn Decoder>,
@@ -124,6 +94,7 @@ impl<'a> Live<'a> {
             give_up_at: None,
             told_content: None,
             pending: Vec::new(),
+            row: None,
             exit: None,
             swept: 0,
             survivors: 0,
@@ -131,17 +102,19 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Gives the word and stays until the end.
+    /// Commits the row, has the agent started and stays until the end.
+    ///
+    /// An error means that the row was refused; nothing was started then.
     pub async fn run(
         mut self,
         keeper: &mut Keeper,
-        order: Order,
+        row: LedgerRow,
         mut stop: StopSignal,
-    ) -> Finished {
-        self.input(Input::RowCommitted);
-        self.pending.clear();
-        self.init_at = Some(Instant::now() + self.spec.limits.init);
-        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
+    ) -> Result<Finished, LedgerError> {
+        let committed = self.ledger.register(row, self.settings.max_live).await;
+        self.input(if committed.is_ok() { Input::RowCommitted } else { Input::RowRefused });
+        self.perform(keeper).await;
+        committed?;
         let mut timers = Timers::new(self.spec.limits.liveness, self.settings);
         let mut known = StopState::default();
         let (mut out, mut err) = (vec![0; 64 * 1024], vec![0; 8 * 1024]);
@@ -168,7 +141,7 @@ impl<'a> Live<'a> {
                 Turn::Check => self.on_check(keeper),
                 Turn::Liveness => self.on_liveness(),
                 Turn::Beat => keeper.to.send(&ToKeeper::Beat(self.pulse.next_beat())).await,
-                Turn::Alarm => self.on_alarm(keeper),
+                Turn::Alarm => self.on_alarm(),
                 Turn::Stop(state) => {
                     known = state;
                     self.on_stop(state);
@@ -178,7 +151,7 @@ impl<'a> Live<'a> {
         }
         let duration = self.started.elapsed();
         self.drain(keeper, out_open, err_open).await;
-        self.finish(duration)
+        Ok(self.finish(duration))
     }
 
     fn input(&mut self, input: Input) {
@@ -195,6 +168,7 @@ impl<'a> Live<'a> {
     async fn perform(&mut self, keeper: &mut Keeper) {
         for effect in std::mem::take(&mut self.pending) {
             match effect {
+                Effect::SendGo => self.send_go(keeper).await,
                 Effect::SendStop => {
                     self.give_up_in(self.spec.limits.grace + CERTIFICATE_WITHIN);
                     keeper.to.send(&ToKeeper::Stop).await;
@@ -214,11 +188,33 @@ impl<'a> Live<'a> {
                 Effect::StartDrain => {
                     self.drain_at = Some(Instant::now() + self.spec.limits.drain);
                 }
+                Effect::KillKeeper => keeper.process.kill(),
                 Effect::CatchEscapees => self.catch(keeper).await,
-                // The supervisor opens and closes rows.
-                Effect::SendGo | Effect::CloseRow | Effect::KeepRow => {}
+                // Closed by the supervisor once the output is read and the end is judged.
+                Effect::CloseRow => self.row = Some(Row::Close),
+                Effect::KeepRow => {
+                    self.row = Some(Row::KeepOpen);
+                    let (session, detail) = (self.spec.session.id, self.detail.clone());
+                    self.events.emit(Event::Unkillable { session, detail });
+                }
             }
         }
+    }
+
+    async fn send_go(&mut self, keeper: &mut Keeper) {
+        self.events.emit(Event::SessionRegistered {
+            session: self.spec.session.id,
+            stage: self.spec.session.stage,
+            item: self.spec.session.item.clone(),
+            attempt: self.spec.session.attempt,
+            keeper_pid: keeper.identity.pid,
+            tier: keeper.tier.to_string(),
+            limit_ms: milliseconds(self.spec.limits.hard),
+            worst_case: self.spec.worst_case,
+        });
+        self.init_at = Some(Instant::now() + self.spec.limits.init);
+        let order = order(self.spec, self.settings.lease);
+        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
     }
 
     fn give_up_in(&mut self, time: Duration) {
@@ -234,13 +230,12 @@ impl<'a> Live<'a> {
             .unwrap_or(self.hard_at)
     }
 
-    fn on_alarm(&mut self, keeper: &mut Keeper) {
+    fn on_alarm(&mut self) {
         let now = Instant::now();
         let due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
         if due(self.give_up_at) {
-            // The keeper neither certified nor raised its alarm: it is stopped or stuck itself.
             self.give_up_at = None;
-            keeper.process.kill();
+            self.input(Input::CertificateOverdue);
             return;
         }
         if due(self.init_at) {
@@ -441,6 +436,7 @@ impl<'a> Live<'a> {
         };
         Finished {
             end,
+            row: self.row,
             exit: self.exit,
             json_lines: self.conversation.json_lines,
             last_error: self.conversation.last_error(),
@@ -452,7 +448,6 @@ impl<'a> Live<'a> {
             duration,
             swept: self.swept,
             survivors: self.survivors,
-            detail: self.detail,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The life of one session as a pure machine: state × input → effects.
 //!
-//! The machine decides *what* happens, the supervisor does it. Every pair of state and input is
+//! The machine decides *what* happens, the supervisor does it: every effect is carried out by
+//! `live`, and a row is committed, closed or kept open only on its word. Every pair of state and input is
 //! written down; one that cannot happen is an error value and never a silent step. Inputs that come
 //! late by nature (a line that was already in the pipe when the stop began) are legal and change
 //! nothing.
@@ -77,11 +78,11 @@ impl Cause {
 pub enum State {
     /// Its keeper is ready, its row is not committed.
     Prepared,
-    /// The word is given.
+    /// The keeper was told to start the agent.
     Launching,
     /// The agent runs and has said nothing.
     Starting,
-    /// The agent said hello.
+    /// The agent has written its first line.
     Running,
     /// The result line is there.
     Draining,
@@ -163,12 +164,14 @@ pub enum Input {
     Caught,
     /// Our own sweep could not end everything.
     NotCaught,
+    /// The keeper neither certified nor raised its alarm in time: it is stopped or stuck itself.
+    CertificateOverdue,
 }
 
 /// What the supervisor has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Give the keeper the word.
+    /// Tell the keeper to start the agent.
     SendGo,
     /// Ask the keeper to end it with grace.
     SendStop,
@@ -178,6 +181,8 @@ pub enum Effect {
     AnnounceStop(Cause),
     /// Begin the short time between result and sweep.
     StartDrain,
+    /// End the keeper itself; what it kept falls to us.
+    KillKeeper,
     /// Sweep what fell to us.
     CatchEscapees,
     /// Certified empty: close the row.
@@ -264,6 +269,7 @@ fn stopping(cause: Cause, had_result: bool, input: Input) -> Step {
         Input::Swept => Ok(certified(Some(cause), had_result)),
         Input::Unkillable => Ok(alarmed()),
         Input::KeeperGone => Ok(lose(cause, had_result)),
+        Input::CertificateOverdue => Ok((state, vec![Effect::KillKeeper])),
         _ => Err(Illegal { state, input }),
     }
 }
@@ -278,6 +284,7 @@ fn sweeping(cause: Option<Cause>, had_result: bool, input: Input) -> Step {
         Input::Swept => Ok(certified(cause, had_result)),
         Input::Unkillable => Ok(alarmed()),
         Input::KeeperGone => Ok(lose(cause.unwrap_or(Cause::KeeperLost), had_result)),
+        Input::CertificateOverdue => Ok((state, vec![Effect::KillKeeper])),
         _ => Err(Illegal { state, input }),
     }
 }
@@ -353,6 +360,7 @@ mod tests {
             Just(Input::KeeperGone),
             Just(Input::Caught),
             Just(Input::NotCaught),
+            Just(Input::CertificateOverdue),
         ]
     }
 
@@ -373,14 +381,14 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_word_is_given_once_and_only_after_the_row(
+        fn the_agent_is_started_once_and_only_after_its_row_is_committed(
             sequence in prop::collection::vec(inputs(), 0..25)
         ) {
             let taken = walk(&sequence);
-            let words: Vec<_> =
+            let starts: Vec<_> =
                 taken.iter().filter(|t| t.3.contains(&Effect::SendGo)).map(|t| t.1).collect();
-            prop_assert!(words.len() <= 1);
-            prop_assert!(words.iter().all(|input| *input == Input::RowCommitted));
+            prop_assert!(starts.len() <= 1);
+            prop_assert!(starts.iter().all(|input| *input == Input::RowCommitted));
         }
 
         #[test]
@@ -401,6 +409,24 @@ mod tests {
             }
             let ends = taken.iter().filter(|t| matches!(t.2, State::Ended(_))).count();
             prop_assert!(ends <= 1, "ended {ends} times");
+        }
+
+        #[test]
+        fn a_committed_row_is_closed_or_kept_exactly_once_and_a_refused_one_never(
+            sequence in prop::collection::vec(inputs(), 0..25)
+        ) {
+            let taken = walk(&sequence);
+            let committed = taken.iter().any(|t| t.1 == Input::RowCommitted);
+            let ended = taken.last().is_some_and(|t| matches!(t.2, State::Ended(_)));
+            let effects = || taken.iter().flat_map(|t| t.3.iter());
+            let decided =
+                effects().filter(|e| matches!(e, Effect::CloseRow | Effect::KeepRow)).count();
+            prop_assert_eq!(decided, usize::from(committed && ended));
+            let killed_early = taken.iter().any(|t| {
+                t.3.contains(&Effect::KillKeeper)
+                    && !matches!(t.0, State::Stopping { .. } | State::Sweeping { .. })
+            });
+            prop_assert!(!killed_early);
         }
 
         #[test]

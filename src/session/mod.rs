@@ -17,6 +17,7 @@ pub mod children;
 pub mod containment;
 pub mod conversation;
 pub mod environment;
+mod finished;
 pub mod keeper;
 mod live;
 pub mod liveness;

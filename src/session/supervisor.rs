@@ -10,9 +10,10 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::agent::{Agent, Exit, Transcript};
+use super::finished::{Finished, Row};
 use super::keeper::launch::{self, Keeper};
 use super::keeper::protocol::Order;
-use super::live::{Finished, Live};
+use super::live::Live;
 use super::machine::{Cause, End};
 use super::stop::StopSignal;
 use super::{SessionSpec, environment, mark};
@@ -20,6 +21,7 @@ use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{FailureKind, Outcome, SessionEnd, SessionId};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
+use crate::private;
 use crate::settings::Containment;
 
 /// What holds for every session.
@@ -116,20 +118,21 @@ impl Supervisor {
                 return Ok(not_started(Outcome::SpawnFailed { why }, error.to_string()));
             }
         };
-        if let Err(refused) = self.register(&spec, &keeper).await {
-            leave(keeper).await;
-            return Err(refused);
-        }
-        let order = self.order(&spec);
+        let row = self.row(&spec, &keeper);
         let live = Live::new(&spec, agent.decoder(), &*self.events, &*self.ledger, &self.settings);
-        let finished = Box::pin(live.run(&mut keeper, order, stop)).await;
-        self.conclude(&spec, agent, keeper, finished).await
+        match Box::pin(live.run(&mut keeper, row, stop)).await {
+            Ok(finished) => self.conclude(&spec, agent, keeper, finished).await,
+            Err(refused) => {
+                release_keeper(keeper).await;
+                Err(refused)
+            }
+        }
     }
 
-    async fn register(&self, spec: &SessionSpec, keeper: &Keeper) -> Result<(), LedgerError> {
+    fn row(&self, spec: &SessionSpec, keeper: &Keeper) -> LedgerRow {
         let started_at = self.clock.now();
         let hard = SignedDuration::try_from(spec.limits.hard).unwrap_or(SignedDuration::MAX);
-        let row = LedgerRow {
+        LedgerRow {
             session: spec.session.clone(),
             keeper: keeper.identity.clone(),
             tier: keeper.tier.to_string(),
@@ -137,39 +140,10 @@ impl Supervisor {
             scratch: spec.scratch.clone(),
             started_at,
             deadline_at: started_at.saturating_add(hard).unwrap_or(started_at),
-        };
-        self.ledger.register(row, self.settings.max_live).await?;
-        self.events.emit(Event::SessionRegistered {
-            session: spec.session.id,
-            stage: spec.session.stage,
-            item: spec.session.item.clone(),
-            attempt: spec.session.attempt,
-            keeper_pid: keeper.identity.pid,
-            tier: keeper.tier.to_string(),
-            limit_ms: milliseconds(spec.limits.hard),
-            worst_case: spec.worst_case,
-        });
-        Ok(())
-    }
-
-    fn order(&self, spec: &SessionSpec) -> Order {
-        Order {
-            program: spec.program.clone().into_os_string(),
-            args: spec.args.clone(),
-            env: environment::scrub(&spec.env, spec.session.id),
-            cwd: spec.cwd.clone(),
-            stdin: prompt_file(&spec.scratch),
-            hard_ms: milliseconds(spec.limits.hard),
-            grace_ms: milliseconds(spec.limits.grace),
-            lease_ms: milliseconds(self.settings.lease),
-            nice: spec.limits.nice,
-            mark: mark::limit(spec.session.id),
-            max_processes: spec.limits.max_processes,
-            max_memory: spec.limits.max_memory,
         }
     }
 
-    /// Judges the end, closes the row if the tree is empty, and tells.
+    /// Judges the end, and closes the row if the machine said so.
     async fn conclude(
         &self,
         spec: &SessionSpec,
@@ -178,13 +152,8 @@ impl Supervisor {
         finished: Finished,
     ) -> Result<SessionEnd, LedgerError> {
         let end = judge(agent, &finished);
-        if finished.end == End::Unkillable {
-            self.events.emit(Event::Unkillable {
-                session: spec.session.id,
-                detail: finished.detail.clone(),
-            });
-        } else {
-            leave(keeper).await;
+        if finished.row == Some(Row::Close) {
+            release_keeper(keeper).await;
             remove_folder(&spec.scratch).await;
             self.ledger.close(spec.session.id, end.clone()).await?;
         }
@@ -246,7 +215,7 @@ fn not_started(outcome: Outcome, stderr_tail: String) -> SessionEnd {
 }
 
 /// Lets a keeper go and collects it.
-async fn leave(keeper: Keeper) {
+async fn release_keeper(keeper: Keeper) {
     let Keeper { to, from, mut process, .. } = keeper;
     drop((to, from));
     if tokio::time::timeout(Duration::from_secs(5), process.wait()).await.is_err() {
@@ -260,16 +229,8 @@ async fn leave(keeper: Keeper) {
 async fn prepare_folder(spec: &SessionSpec) -> io::Result<()> {
     let (scratch, stdin) = (spec.scratch.clone(), spec.stdin.clone());
     let made = tokio::task::spawn_blocking(move || {
-        use std::io::Write;
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch)?;
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(prompt_file(&scratch))?
-            .write_all(&stdin)
+        private::create_folder(&scratch)?;
+        private::write(&prompt_file(&scratch), &stdin)
     });
     made.await.map_err(io::Error::other)?
 }
@@ -285,6 +246,24 @@ pub(super) async fn remove_folder(scratch: &Path) {
 
 fn prompt_file(scratch: &Path) -> PathBuf {
     scratch.join(".prompt")
+}
+
+/// What the keeper is told to start, and the bounds it holds by itself.
+pub(super) fn order(spec: &SessionSpec, lease: Duration) -> Order {
+    Order {
+        program: spec.program.clone().into_os_string(),
+        args: spec.args.clone(),
+        env: environment::scrub(&spec.env, spec.session.id),
+        cwd: spec.cwd.clone(),
+        stdin: prompt_file(&spec.scratch),
+        hard_ms: milliseconds(spec.limits.hard),
+        grace_ms: milliseconds(spec.limits.grace),
+        lease_ms: milliseconds(lease),
+        nice: spec.limits.nice,
+        mark: mark::limit(spec.session.id),
+        max_processes: spec.limits.max_processes,
+        max_memory: spec.limits.max_memory,
+    }
 }
 
 /// Whole milliseconds.
