@@ -1,7 +1,5 @@
 //! After a run: its report on disk and its digest to a chat. Neither can fail a run.
 
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +9,7 @@ use super::Setting;
 use super::error::CommandError;
 use super::secrets::SettingSecrets;
 use crate::model::RunId;
+use crate::private;
 use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
 use crate::run::Secrets as _;
@@ -67,10 +66,10 @@ fn write_all(
     run: RunId,
 ) -> Result<(), CommandError> {
     let failed = || CommandError::io(format!("cannot write {}", dir.display()));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed())?;
+    private::create_folder(dir).map_err(failed())?;
     for format in formats {
         let path = dir.join(file_name(report, run, *format));
-        write_file(&path, &render(report, *format)?).map_err(failed())?;
+        private::replace(&path, render(report, *format)?.as_bytes()).map_err(failed())?;
     }
     Ok(())
 }
@@ -80,20 +79,6 @@ fn file_name(report: &Report, run: RunId, format: ReportFormat) -> PathBuf {
     let began = report.runs.first().map_or(report.made_at, |run| run.started_at);
     let (when, id) = (began.strftime("%Y%m%dT%H%M%SZ"), run.to_string());
     format!("{when}-{id}.{}", format.extension()).into()
-}
-
-/// Private: findings speak of a team's code. Whole or not at all.
-pub fn write_file(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&beside)?;
-    file.write_all(text.as_bytes())?;
-    std::fs::rename(&beside, path)
 }
 
 async fn tell(setting: &Setting, report: &Report, run: RunId) {

@@ -1,10 +1,12 @@
 //! A log file that is put aside when it has grown, and found again when somebody else did so.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use crate::private;
 
 /// Appends whole lines; `keep` older files stay beside it with a number, 1 the newest.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ impl LogFile {
     /// Opens the file for appending, in a folder that is made if it is not there.
     pub fn open(path: &Path, max_size: u64, keep: u32) -> io::Result<Self> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            private::create_folder(folder)?;
         }
         Ok(Self { path: path.into(), max_size, keep, file: append_to(path)? })
     }
@@ -60,7 +62,7 @@ impl LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    private::options().create(true).append(true).open(path)
 }
 
 impl Write for LogFile {

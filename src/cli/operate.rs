@@ -8,12 +8,13 @@ use super::exit::Code;
 use super::report::ReportArgs;
 use super::service::{Facts, ServiceCommand};
 use super::{Context, kill, report, service, write_out};
-use crate::app::{self, ConfiguredCredential, aftermath};
+use crate::app::{self, ConfiguredCredential};
 use crate::config::credential::source_credential;
 use crate::config::load;
 use crate::event::Sink;
 use crate::fetch::Guarded;
 use crate::fetch::ado::AdoSource;
+use crate::private;
 use crate::run::RunError;
 use crate::settings::{Config, HeldSecrets};
 use crate::store::{Journal, Store};
@@ -57,7 +58,7 @@ impl Context {
             let text = report::text(args, &store, &config, &secrets, now, json).await?;
             match &args.out {
                 None => write_out(&text),
-                Some(file) => aftermath::write_file(file, &text)
+                Some(file) => private::replace(file, text.as_bytes())
                     .map_err(CommandError::io(format!("cannot write {}", file.display()))),
             }
         })

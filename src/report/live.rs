@@ -4,8 +4,7 @@
 //! every liveness interval however quiet the run is. A reader never sees half of it, and the age of
 //! `written_at` tells whether heartbeat itself is alive.
 
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
+use crate::private;
 use crate::store::Journal;
 
 /// Name of the file in the state folder.
@@ -96,20 +96,10 @@ fn is_another_stage(before: &RunView, now: &RunView) -> bool {
 
 async fn replace(folder: &Path, live: &Live<'_>) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(live)?;
-    let folder = folder.to_path_buf();
-    tokio::task::spawn_blocking(move || {
-        let (new, file) = (folder.join("live.json.new"), folder.join(FILE));
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?
-            .write_all(&text)?;
-        std::fs::rename(new, file)
-    })
-    .await
-    .map_err(io::Error::other)?
+    let file = folder.join(FILE);
+    tokio::task::spawn_blocking(move || private::replace(&file, &text))
+        .await
+        .map_err(io::Error::other)?
 }
 
 #[cfg(test)]
