@@ -4,6 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use secrecy::SecretString;
 
@@ -24,6 +25,13 @@ const TOKEN: &str = "demo";
 /// How long a simulated session takes, in milliseconds: slow enough to watch.
 const PACE: &str = "1500";
 
+/// Makes the simulated agent give the findings that were written for the demo.
+const SCRIPTED: &str = "--demo";
+/// For how many seconds the first attempts at two items go wrong.
+const MISHAPS: i64 = 100;
+/// How often somebody edits or reports an item while the demo follows its schedule.
+const PEOPLE_PACE: Duration = Duration::from_secs(45);
+
 /// The demo's world, alive as long as this is.
 pub struct Demo {
     /// What its runs work on.
@@ -36,6 +44,16 @@ pub struct Demo {
     _code: Option<TemporaryFolder>,
 }
 
+impl Demo {
+    /// Lets people edit and report items, for somebody who watches. Not with an agent of the user's
+    /// own, which would be asked about them.
+    pub fn people_at_work(&self) {
+        if self.setting.config.agent.command.iter().any(|word| word == SCRIPTED) {
+            self.simulator.people_at_work(PEOPLE_PACE);
+        }
+    }
+}
+
 /// Whether the temporary state begins empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fresh {
@@ -45,6 +63,16 @@ pub enum Fresh {
     No,
 }
 
+/// Whether somebody watches one run or the schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// One run, in which everything goes well.
+    OneRun,
+    /// One run after another: at first a session hangs and another answers badly, and both are
+    /// tried again.
+    Schedule,
+}
+
 /// Starts the tracker and writes the sample code base. `overrides` may name a state folder and
 /// override keys; a configuration file is not read.
 pub async fn start(
@@ -52,6 +80,7 @@ pub async fn start(
     environment: &Environment,
     clock: Clock,
     fresh: Fresh,
+    watched: Watched,
 ) -> Result<Demo, CommandError> {
     let state = match &overrides.state_dir {
         Some(folder) => std::path::absolute(folder)
@@ -66,8 +95,10 @@ pub async fn start(
         "the simulated tracker cannot listen on the loopback \
                                    interface",
     ))?;
+    simulator.report_in_german();
     let (code, temporary) = sample_code(&state, fresh)?;
-    let request = request(overrides, environment, &simulator, &code, &state)?;
+    let agent = agent_command(&clock, watched)?;
+    let request = request(overrides, environment, &simulator, &code, &state, agent)?;
     let loaded = load(&request)?;
     let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
     let setting =
@@ -126,30 +157,46 @@ fn sample_code(
     Ok((folder, temporary))
 }
 
+/// The simulated agent as a command.
+fn agent_command(clock: &Clock, watched: Watched) -> Result<toml::Value, CommandError> {
+    let own = std::env::current_exe()
+        .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
+    let mut words = vec![own.to_string_lossy().into_owned()];
+    words.extend(["simulate", "agent", "--pace", PACE, SCRIPTED].map(str::to_owned));
+    if watched == Watched::Schedule {
+        let until = clock.now().as_second() + MISHAPS;
+        words.extend(["--mishaps-until".to_owned(), until.to_string()]);
+    }
+    Ok(words.into())
+}
+
 fn request(
     overrides: &Overrides,
     environment: &Environment,
     simulator: &Simulator,
     code: &Path,
     state: &Path,
+    agent: toml::Value,
 ) -> Result<LoadRequest, CommandError> {
     let mut request = super::load_request(overrides, environment)?;
-    let own = std::env::current_exe()
-        .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
-    let agent = [&*own.to_string_lossy(), "simulate", "agent", "--pace", PACE].map(text);
     let values = [
         ("source.base_url", text(&simulator.base_url())),
         ("source.project", text(simulator.project())),
         ("source.look_back", text("3650d")),
         ("repository.path", text(&code.to_string_lossy())),
         ("state.dir", text(&state.to_string_lossy())),
-        ("agent.command", toml::Value::Array(agent.into())),
+        ("agent.command", agent),
         ("schedule.cron", text("* * * * *")),
         ("schedule.first_run", text("process")),
         // The demo starts small processes only: a busy machine is no reason to wait.
         ("limits.max_load_per_core", toml::Value::Float(100.0)),
         ("limits.max_memory_pressure", toml::Value::Float(100.0)),
         ("timeouts.liveness", text("1s")),
+        // Every finding that was written for it.
+        ("limits.max_deep_per_run", toml::Value::Integer(20)),
+        // A session that hangs is stopped and tried again while somebody still watches.
+        ("timeouts.stall", text("15s")),
+        ("dedupe.retry_delay", text("30s")),
         ("http.listen", text("127.0.0.1:0")),
     ];
     let demo =

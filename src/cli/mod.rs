@@ -27,7 +27,7 @@ use serde::Serialize;
 
 pub use crate::app::{error, exit};
 
-use crate::app::demo::{self, Demo};
+use crate::app::demo::{self, Demo, Fresh, Watched};
 use crate::app::{self, Setting, Telemetry, daemon, once, web};
 use crate::clock::Clock;
 use crate::config::{Loaded, load};
@@ -141,8 +141,9 @@ impl Context {
         Setting::new(config, self.environment.clone(), self.clock.clone(), credential, cwd)
     }
 
-    async fn demo(&self, fresh: demo::Fresh) -> Result<Demo, CommandError> {
-        demo::start(&self.global.overrides(), &self.environment, self.clock.clone(), fresh).await
+    async fn demo(&self, fresh: Fresh, watched: Watched) -> Result<Demo, CommandError> {
+        let (overrides, clock) = (self.global.overrides(), self.clock.clone());
+        demo::start(&overrides, &self.environment, clock, fresh, watched).await
     }
 
     /// Logs as the configuration and the flags say; without a configuration only warnings.
@@ -194,7 +195,7 @@ impl Context {
 
     async fn once(&self, with_demo: bool) -> Result<Code, CommandError> {
         let (mut setting, world) = if with_demo {
-            let demo = self.demo(demo::Fresh::Yes).await?;
+            let demo = self.demo(Fresh::Yes, Watched::OneRun).await?;
             (demo.setting.clone(), Some(demo))
         } else {
             (self.setting()?, None)
@@ -218,7 +219,7 @@ impl Context {
 
     async fn dry_run(&self, with_demo: bool) -> Result<Code, CommandError> {
         let (setting, world) = if with_demo {
-            let demo = self.demo(demo::Fresh::No).await?;
+            let demo = self.demo(Fresh::No, Watched::OneRun).await?;
             (demo.setting.clone(), Some(demo))
         } else {
             (self.setting()?, None)
@@ -234,7 +235,11 @@ impl Context {
     }
 
     async fn follow_schedule(&self, with_demo: bool) -> Result<Code, CommandError> {
-        let world = if with_demo { Some(self.demo(demo::Fresh::Yes).await?) } else { None };
+        let world =
+            if with_demo { Some(self.demo(Fresh::Yes, Watched::Schedule).await?) } else { None };
+        if let Some(demo) = &world {
+            demo.people_at_work();
+        }
         let request = match &world {
             Some(demo) => demo.request.clone(),
             None => app::load_request(&self.global.overrides(), &self.environment)?,

@@ -11,14 +11,16 @@ macro_rules! sample {
 }
 
 /// Every file with its content.
-pub const FILES: [(&str, &str); 17] = sample![
+pub const FILES: [(&str, &str); 19] = sample![
     "README.md",
     "api/src/middleware/auth.ts",
     "api/src/routes/tracking.ts",
     "api/src/services/addressNormalizer.ts",
+    "api/src/services/csv.ts",
     "api/src/services/database.ts",
     "api/src/services/rateCalculator.ts",
     "api/src/services/shipmentStore.ts",
+    "api/src/services/userStore.ts",
     "api/test/rateCalculator.test.ts",
     "tools/import_rates.py",
     "tools/reconcile.py",

@@ -12,6 +12,7 @@ mod control;
 mod fault;
 mod filter;
 mod items;
+mod life;
 mod patch;
 mod queries;
 mod reply;

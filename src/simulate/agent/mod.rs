@@ -2,9 +2,11 @@
 //!
 //! It takes the same arguments (those it does not know are ignored), reads its prompt from
 //! standard input, tells triage from deep analysis by the schema, and answers by simple fixed
-//! rules: no model, no network, no cost, the same answer for the same prompt. Its figures for
-//! tokens and cost are estimates by the list prices of the models it is asked for.
+//! rules, or for the demo's items with answers that were written in advance: no model, no network,
+//! no cost, the same answer for the same prompt. Its figures for tokens and cost are estimates by
+//! the list prices of the models it is asked for.
 
+mod parcel;
 mod prompt;
 mod script;
 mod stream;
@@ -17,6 +19,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::clock::Clock;
+use parcel::{Mishap, Script};
 use script::Ending;
 
 /// Arguments of `heartbeat simulate agent`: its own first, then those of the simulated agent.
@@ -34,6 +37,12 @@ pub struct SimulateAgentArgs {
     /// Act like a provider whose usage limit resets in this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub provider_limit: Option<i64>,
+    /// Give the demo's work items the findings that were written for them.
+    #[arg(long)]
+    pub demo: bool,
+    /// With --demo: until this time (seconds since 1970) the first attempts at two items go wrong.
+    #[arg(long, value_name = "TIME")]
+    pub mishaps_until: Option<i64>,
     /// Misbehave in a named way, for tests of the supervisor.
     #[arg(long, value_name = "NAME")]
     pub misbehave: Option<String>,
@@ -96,9 +105,20 @@ pub fn run(args: &SimulateAgentArgs) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let session = session(args, &prompt);
-    match play(&mut out, &session.lines, Duration::from_millis(args.pace)) {
+    let played = play(&mut out, &session.lines, Duration::from_millis(args.pace));
+    if session.hangs {
+        wait_to_be_stopped();
+    }
+    match played {
         Ok(()) if session.succeeded => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
+    }
+}
+
+/// A hung session: alive, silent, idle.
+fn wait_to_be_stopped() -> ! {
+    loop {
+        std::thread::park();
     }
 }
 
@@ -109,18 +129,28 @@ pub struct Session {
     pub lines: Vec<Value>,
     /// Exit code 0?
     pub succeeded: bool,
+    /// Stays alive after its last line and writes nothing more.
+    pub hangs: bool,
 }
 
 /// The whole session for these arguments and this prompt. Reads the files that the prompt names,
 /// below the current folder.
 pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
     let invocation = Invocation::from_args(&args.rest);
-    let ending = ending(args, &invocation, prompt);
-    let succeeded = matches!(ending, Ending::Good | Ending::Without { .. });
-    Session { lines: script::session(&invocation, prompt, &ending), succeeded }
+    let script = if args.demo { Script::load() } else { None };
+    let ending = ending(args, &invocation, script.as_ref(), prompt);
+    let succeeded = matches!(ending, Ending::Good | Ending::Without { .. } | Ending::Prose);
+    let hangs = ending == Ending::Hang;
+    let lines = script::session(&invocation, prompt, &ending, script.as_ref());
+    Session { lines, succeeded, hangs }
 }
 
-fn ending(args: &SimulateAgentArgs, invocation: &Invocation, prompt: &str) -> Ending {
+fn ending(
+    args: &SimulateAgentArgs,
+    invocation: &Invocation,
+    script: Option<&Script>,
+    prompt: &str,
+) -> Ending {
     if let Some(seconds) = args.provider_limit {
         return Ending::Limit { resets_at: Clock::system().now().as_second() + seconds };
     }
@@ -137,8 +167,18 @@ fn ending(args: &SimulateAgentArgs, invocation: &Invocation, prompt: &str) -> En
         Some(item) if failing(item.id) || chance(&invocation.session) < args.fail_rate => {
             Ending::Failure
         }
-        Some(_) => Ending::Good,
+        Some(item) => match script.and_then(|script| script.mishap(&item.title)) {
+            Some(mishap) if is_early(args) => match mishap {
+                Mishap::AnswersInProse => Ending::Prose,
+                Mishap::Hangs => Ending::Hang,
+            },
+            _ => Ending::Good,
+        },
     }
+}
+
+fn is_early(args: &SimulateAgentArgs) -> bool {
+    args.mishaps_until.is_some_and(|until| Clock::system().now().as_second() < until)
 }
 
 /// A figure in `[0, 1)` that is the same for the same text.

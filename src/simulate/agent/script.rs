@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Invocation;
+use super::parcel::Script;
 use super::prompt::{Asked, AskedItem};
 use super::stream::{Lines, Turn};
 
@@ -17,7 +18,14 @@ pub(super) enum Ending {
     Failure,
     /// With the provider's refusal of more work.
     Limit { resets_at: i64 },
+    /// With words in place of the structured answer.
+    Prose,
+    /// Never, after it has read its files.
+    Hang,
 }
+
+/// The bound that prompts give to a session.
+const MOST_WRITTEN_FILES: usize = 5;
 
 /// Words that make an item look like a hunt.
 const HARD_WORDS: [&str; 22] = [
@@ -45,34 +53,54 @@ const HARD_WORDS: [&str; 22] = [
     "performance",
 ];
 
-/// All lines of a session.
-pub(super) fn session(invocation: &Invocation, prompt: &str, ending: &Ending) -> Vec<Value> {
+/// All lines of a session. Items that the script knows get its answers, all others those of the
+/// rules below.
+pub(super) fn session(
+    invocation: &Invocation,
+    prompt: &str,
+    ending: &Ending,
+    script: Option<&Script>,
+) -> Vec<Value> {
     let mut lines = Lines::begin(invocation, prompt);
     match ending {
         Ending::Failure => return lines.provider_error(),
         Ending::Limit { resets_at } => return lines.provider_limit(*resets_at),
-        Ending::Good | Ending::Without { .. } => {}
+        Ending::Good | Ending::Without { .. } | Ending::Prose | Ending::Hang => {}
     }
     let asked = Asked::read(prompt);
-    let is_triage =
-        invocation.schema.as_ref().is_some_and(|s| s.pointer("/properties/verdicts").is_some());
-    if is_triage {
+    let schema = invocation.schema.clone().unwrap_or_default();
+    if let Some(of_verdict) = schema.pointer("/properties/verdicts/items") {
         let mut items = asked.items.clone();
         if let Ending::Without { ids } = ending {
             items.retain(|item| !ids.contains(&item.id));
         }
-        return lines.answer(json!({ "verdicts": verdicts(&items) }));
+        let written = |item| script.and_then(|script| script.verdict(item, &items, of_verdict));
+        let verdicts: Vec<Value> = items
+            .iter()
+            .map(|item| written(item).unwrap_or_else(|| verdict(item, &items)))
+            .collect();
+        return lines.answer(json!({ "verdicts": verdicts }));
     }
-    let files = files(&asked, invocation.max_output_files);
+    let item = asked.deep_item().cloned().unwrap_or_default();
+    let written = script.and_then(|script| script.finding(&item.title, &schema));
+    let files = match &written {
+        Some(finding) => contents(named_in(finding), MOST_WRITTEN_FILES),
+        None => contents(asked.paths(), invocation.max_output_files),
+    };
     for (path, content) in &files {
         lines.turn(Turn::Read { path, content: content.as_deref() });
     }
-    let item = asked.deep_item().cloned().unwrap_or_default();
-    lines.answer(finding(&item, &files))
+    match ending {
+        Ending::Prose => lines.prose("I looked at the code, and the cause is a nested loop."),
+        Ending::Hang => lines.unfinished(),
+        _ => lines.answer(written.unwrap_or_else(|| finding(&item, &files))),
+    }
 }
 
-fn verdicts(items: &[AskedItem]) -> Vec<Value> {
-    items.iter().map(|item| verdict(item, items)).collect()
+/// Paths of a finding's files, in order.
+fn named_in(finding: &Value) -> Vec<String> {
+    let files = finding["files"].as_array().into_iter().flatten();
+    files.filter_map(|file| file["path"].as_str().map(str::to_owned)).collect()
 }
 
 fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
@@ -126,11 +154,10 @@ fn short(text: &str) -> String {
     format!("{}\u{2026}", cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words))
 }
 
-/// The first files of the given context, with what they hold if they are there.
-fn files(asked: &Asked, most: usize) -> Vec<(String, Option<String>)> {
+/// The first of these files, with what they hold if they are there.
+fn contents(paths: Vec<String>, most: usize) -> Vec<(String, Option<String>)> {
     const MOST_BYTES: usize = 2_000;
-    let mut files: Vec<(String, Option<String>)> = asked
-        .paths()
+    let mut files: Vec<(String, Option<String>)> = paths
         .into_iter()
         .take(40)
         .map(|path| {

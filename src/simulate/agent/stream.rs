@@ -138,6 +138,27 @@ impl<'a> Lines<'a> {
         self.lines
     }
 
+    /// Words in place of the structured answer, and the end.
+    pub fn prose(mut self, text: &str) -> Vec<Value> {
+        self.turns += 1;
+        let message = json!({
+            "id": "msg_prose", "type": "message", "role": "assistant", "model": self.model,
+            "content": [{ "type": "text", "text": text }], "stop_reason": "end_turn",
+        });
+        self.push(json!({ "type": "assistant", "message": message, "parent_tool_use_id": null }));
+        let mut result = self.result("completed");
+        result["is_error"] = json!(false);
+        result["stop_reason"] = json!("end_turn");
+        result["result"] = json!(text);
+        self.push(result);
+        self.lines
+    }
+
+    /// Nothing more.
+    pub fn unfinished(self) -> Vec<Value> {
+        self.lines
+    }
+
     /// The provider answers with 500 until the agent gives up.
     pub fn provider_error(mut self) -> Vec<Value> {
         for attempt in 1..=2 {

@@ -65,7 +65,7 @@ fn json_puts_one_object_on_standard_output_and_nothing_else() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["exit_code"], 0);
     let progress = String::from_utf8(output.stderr).unwrap();
-    assert!(progress.contains("triage   19 items in 1 session"), "{progress}");
+    assert!(progress.contains("triage   20 items in 1 session"), "{progress}");
 }
 
 #[test]
@@ -227,4 +227,28 @@ fn an_index_made_on_its_own_is_private_too() {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(world.state()).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700);
+}
+
+/// What the README promises: the findings were written for the sample code base, and a person who
+/// reads them learns something that the title does not say.
+#[test]
+fn the_demo_of_a_newcomer_ends_well_with_findings_true_to_the_code() {
+    let world = World::new(0);
+    let output = world.heartbeat(&["--once", "--demo", "--json"]).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 15, "{report:#}");
+    let words = |name: &str| -> std::collections::BTreeSet<&str> {
+        findings.iter().filter_map(|one| one["finding"][name].as_str()).collect()
+    };
+    for name in ["risk", "confidence"] {
+        assert_eq!(words(name).len(), 3, "{name} differs from finding to finding");
+    }
+    for finding in findings {
+        for file in finding["finding"]["files"].as_array().unwrap() {
+            assert_eq!(file["exists"], true, "{finding:#}");
+        }
+        assert!(!finding.to_string().contains("scripted agent"), "by rule: {finding:#}");
+    }
 }

@@ -9,6 +9,9 @@ use serde_json::Value;
 /// The real binary.
 pub const HEARTBEAT: &str = env!("CARGO_BIN_EXE_heartbeat");
 
+const USUAL: [&str; 3] =
+    ["limits.max_deep_per_run=10", "timeouts.stall=\"7m\"", "dedupe.retry_delay=\"15m\""];
+
 /// A folder that is removed in the end, with the state in it.
 pub struct World {
     folder: tempfile::TempDir,
@@ -56,8 +59,11 @@ impl World {
             "agent.command=[\"{HEARTBEAT}\", \"simulate\", \"agent\", \"--pace\", \"{}\"]",
             self.pace_ms
         );
-        // What a test sets comes later and wins.
+        // The usual limits instead of the demo's. What a test sets comes later and wins.
         let mut all = vec!["--demo", "--set", &agent];
+        for usual in USUAL {
+            all.extend(["--set", usual]);
+        }
         all.extend(args);
         self.heartbeat(&all)
     }

@@ -5,22 +5,27 @@ import sys
 from decimal import Decimal
 
 
-def load_invoice(path):
-    with open(path, encoding="latin-1") as invoice:
-        return {row["number"]: Decimal(row["amount"]) for row in csv.DictReader(invoice)}
+def load(path, number, amount):
+    with open(path, encoding="latin-1") as lines:
+        return [(row[number].strip(), Decimal(row[amount])) for row in csv.DictReader(lines)]
 
 
-def differences(ours, invoice):
-    """Yields (number, our amount, billed amount); missing ones count as zero."""
-    for number, billed in invoice.items():
-        expected = ours.get(number, Decimal(0))
+def match_lines(invoice, shipments):
+    """Yields (number, our amount, billed amount); what we do not know counts as zero."""
+    for number, billed in invoice:
+        expected = Decimal(0)
+        for ours, amount in shipments:
+            if ours.upper() == number.upper():
+                expected += amount
         if expected != billed:
             yield number, expected, billed
 
 
-def main(invoice_path, ours):
+def main(invoice_path, shipments_path):
+    invoice = load(invoice_path, "number", "amount")
+    shipments = load(shipments_path, "tracking_number", "cents")
     total = Decimal(0)
-    for number, expected, billed in differences(ours, load_invoice(invoice_path)):
+    for number, expected, billed in match_lines(invoice, shipments):
         total += billed - expected
         print(f"{number}: expected {expected}, billed {billed}")
     print(f"difference: {total}")
@@ -28,4 +33,4 @@ def main(invoice_path, ours):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], {}))
+    sys.exit(main(sys.argv[1], sys.argv[2]))

@@ -2,42 +2,47 @@ using System.Net.Http.Json;
 
 namespace Parcel.Worker;
 
-/// <summary>Pulls new events of every open shipment from its carrier.</summary>
+public sealed record EventPage(List<CarrierEvent> Events, string? Next);
+
+/// <summary>Reads new events of every carrier, page by page, and remembers how far it came.</summary>
 public sealed class CarrierSync
 {
     private readonly HttpClient http = new();
-    private readonly RetryQueue retries;
+    private readonly IReadOnlyList<Carrier> carriers;
     private readonly IShipments shipments;
+    private readonly ILogger<CarrierSync> log;
 
-    public CarrierSync(RetryQueue retries, IShipments shipments)
+    public CarrierSync(IReadOnlyList<Carrier> carriers, IShipments shipments, ILogger<CarrierSync> log)
     {
-        this.retries = retries;
+        this.carriers = carriers;
         this.shipments = shipments;
+        this.log = log;
     }
 
-    public async Task SyncAllAsync(CancellationToken stop)
+    /// <summary>Called every five minutes.</summary>
+    public async Task RunAsync(CancellationToken stop)
     {
-        foreach (var shipment in await shipments.OpenAsync(stop))
+        foreach (var carrier in carriers)
         {
-            try
-            {
-                await SyncAsync(shipment, stop);
-            }
-            catch (HttpRequestException error)
-            {
-                retries.Enqueue(shipment.Id, error);
-            }
+            await SyncAsync(carrier, stop);
         }
     }
 
-    private async Task SyncAsync(Shipment shipment, CancellationToken stop)
+    private async Task SyncAsync(Carrier carrier, CancellationToken stop)
     {
-        var since = shipment.LastEventAt.ToString("yyyy-MM-ddTHH:mm:ss");
-        var url = $"{shipment.Carrier.BaseUrl}/events/{shipment.Number}?since={since}";
-        var events = await http.GetFromJsonAsync<List<CarrierEvent>>(url, stop);
-        foreach (var e in events!)
+        var cursor = await shipments.CursorOfAsync(carrier, stop) ?? "";
+        var page = 0;
+        while (cursor != null)
         {
-            await shipments.AppendAsync(shipment.Id, e, stop);
+            log.LogInformation("CarrierSync {Carrier} page={Page} cursor={Cursor}", carrier.Name, ++page, cursor);
+            var url = $"{carrier.BaseUrl}/events?cursor={Uri.EscapeDataString(cursor)}";
+            var read = await http.GetFromJsonAsync<EventPage>(url, stop);
+            foreach (var e in read!.Events)
+            {
+                await shipments.AppendAsync(e, stop);
+            }
+            cursor = read.Next;
+            await shipments.SaveCursorAsync(carrier, cursor, stop);
         }
     }
 }

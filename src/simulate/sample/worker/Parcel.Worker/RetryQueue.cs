@@ -1,27 +1,46 @@
 namespace Parcel.Worker;
 
-/// <summary>Shipments whose carrier failed, tried again with a growing delay.</summary>
+public sealed record RetryEntry(Message Message, int Attempt, DateTime DueAt);
+
+/// <summary>Notifications whose endpoint failed, tried again with a growing delay.</summary>
 public sealed class RetryQueue
 {
-    private readonly Dictionary<int, int> attempts = new();
-    private readonly PriorityQueue<int, DateTime> due = new();
+    private const int MaxAttempts = 8;
+    private static readonly TimeSpan Longest = TimeSpan.FromMinutes(30);
 
-    public void Enqueue(int shipmentId, Exception error)
+    private readonly List<RetryEntry> waiting = new();
+    private readonly IFailedMessages failed;
+    private readonly ILogger<RetryQueue> log;
+
+    public RetryQueue(IFailedMessages failed, ILogger<RetryQueue> log)
     {
-        var attempt = attempts.GetValueOrDefault(shipmentId) + 1;
-        attempts[shipmentId] = attempt;
-        var delay = TimeSpan.FromSeconds(Math.Pow(2, attempt));
-        due.Enqueue(shipmentId, DateTime.Now + delay);
+        this.failed = failed;
+        this.log = log;
     }
 
-    /// <summary>The next shipment that is due, or null.</summary>
-    public int? TakeDue()
+    public async Task EnqueueAsync(Message message, int attempt, CancellationToken stop)
     {
-        if (due.TryPeek(out var id, out var when) && when <= DateTime.Now)
+        if (attempt >= MaxAttempts)
         {
-            due.Dequeue();
-            return id;
+            await failed.AddAsync(message, stop);
+            return;
         }
-        return null;
+        var delay = NextDelay(attempt);
+        log.LogInformation("retry in {Delay}", delay);
+        waiting.Add(new RetryEntry(message, attempt + 1, DateTime.Now + delay));
+    }
+
+    /// <summary>Takes what is due. Called by the delivery loop, which awaits each delivery.</summary>
+    public IReadOnlyList<RetryEntry> TakeDue()
+    {
+        var due = waiting.Where(entry => entry.DueAt <= DateTime.Now).ToList();
+        waiting.RemoveAll(due.Contains);
+        return due;
+    }
+
+    public static TimeSpan NextDelay(int attempt)
+    {
+        var delay = TimeSpan.FromSeconds(Math.Pow(2, attempt) * 15);
+        return delay < Longest ? delay : Longest;
     }
 }
