@@ -89,6 +89,7 @@ fn run_code(error: &RunError) -> Code {
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
         RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
         RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,
+        RunError::AnalysisPanicked { .. } => Code::SomeFailed,
         RunError::Panicked { .. } => Code::Unexpected,
     }
 }

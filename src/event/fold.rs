@@ -196,8 +196,8 @@ impl RunView {
             Event::ItemSettled { .. } => self.settled += 1,
             Event::ItemDeferred { item, reason } => {
                 self.deferred += 1;
-                if *reason == Reason::MaxItemsPerRun {
-                    // Crowded out after all: no work of this run.
+                if matches!(reason, Reason::MaxItemsPerRun | Reason::MaxDeepPerRun) {
+                    // Over a limit: no work of this run.
                     self.titles.remove(item);
                 }
             }

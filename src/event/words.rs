@@ -176,8 +176,9 @@ pub struct Shares {
     pub unchanged: u64,
     /// Recorded as seen by the first run's baseline.
     pub baseline: u64,
-    /// Work beyond `limits.max_items_per_run`.
-    pub crowded_out: u64,
+    /// Work over `limits.max_items_per_run` or `limits.max_deep_per_run`.
+    #[serde(rename = "crowded_out")]
+    pub over_limit: u64,
     /// Not to be worked on now: waiting, parked, in flight, or finished in the tracker.
     pub resting: u64,
 }
@@ -189,7 +190,7 @@ impl std::ops::AddAssign for Shares {
         self.carried_over += other.carried_over;
         self.unchanged += other.unchanged;
         self.baseline += other.baseline;
-        self.crowded_out += other.crowded_out;
+        self.over_limit += other.over_limit;
         self.resting += other.resting;
     }
 }

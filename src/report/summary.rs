@@ -135,7 +135,7 @@ fn further_shares(s: &Shares) -> Vec<String> {
     let shares = [
         (s.carried_over, "carried over from earlier runs"),
         (s.baseline, "recorded as seen (baseline)"),
-        (s.crowded_out, "beyond limits.max_items_per_run"),
+        (s.over_limit, "over limits.max_items_per_run or max_deep_per_run"),
         (s.resting, "not due: waiting, parked, in flight or closed"),
     ];
     let told = shares.iter().filter(|(count, _)| *count > 0);
@@ -241,7 +241,7 @@ mod tests {
         assert!(quiet.contains("3 items (1 new, 0 changed, 2 unchanged)"), "{quiet}");
         assert!(!quiet.contains("+ "), "{quiet}");
         report.summary.shares =
-            Shares { carried_over: 4, baseline: 19, crowded_out: 5, resting: 6, ..usual };
+            Shares { carried_over: 4, baseline: 19, over_limit: 5, resting: 6, ..usual };
         report.summary.cost_at_worst = Usd::from_dollars(1.5);
         let told = render(&report, Path::new("/state"));
         for part in [

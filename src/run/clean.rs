@@ -67,3 +67,43 @@ pub(super) fn without_texts(mut item: WorkItem) -> CleanItem {
     item.comments.clear();
     CleanItem { item, fields: Vec::new(), alarms: Alarms::default(), stats: TextStats::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ItemKey, Links};
+
+    fn item(id: i64) -> WorkItem {
+        WorkItem {
+            key: ItemKey::new("ado", ItemId(id)),
+            id: ItemId(id),
+            rev: 1,
+            item_type: "Bug".into(),
+            title: "Title".into(),
+            state: "Active".into(),
+            changed_at: Timestamp::UNIX_EPOCH,
+            created_at: None,
+            priority: None,
+            severity: None,
+            area_path: None,
+            iteration_path: None,
+            assigned_to: None,
+            tags: Vec::new(),
+            parent: None,
+            links: Links::default(),
+            url: String::new(),
+            texts: Vec::new(),
+            comments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_item_on_which_the_cleaner_panics_stops_no_other() {
+        let (cleaned, failed) = clean_all((1..=3).map(item).collect(), |item| {
+            assert!(item.id != ItemId(2), "a bug in the cleaner");
+            without_texts(item)
+        });
+        let ids: Vec<_> = cleaned.iter().map(|item| item.item.id.0).collect();
+        assert_eq!((ids, failed), (vec![1, 3], vec![item(2)]));
+    }
+}

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::plan::Queues;
 use super::{Publishing, RunContext, RunError, analyse, code, read, triage};
-use crate::dedupe::QueuedItem;
+use crate::dedupe::{QueuedItem, in_order};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
 use crate::prompt::Rendered;
@@ -80,14 +81,15 @@ pub struct DryRunPrompt {
 /// state.
 pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     let before = cx.store().events().last_number().await?;
-    let queue = read(cx).await?;
+    let Queues { untriaged, triaged } = read(cx).await?;
     cx.journal.flush().await?;
     let (triage_cost, deep_cost) = (cx.config.triage.max_cost, cx.config.analyze.max_cost);
-    let triage = triage::prompts(cx, &queue)?.into_iter();
+    let triage = triage::prompts(cx, &untriaged)?.into_iter();
     let mut prompts: Vec<_> =
         triage.map(|words| prompt(Stage::Triage, None, words, triage_cost)).collect();
     // Each may be followed by one more, for the items without a usable verdict.
     let again = prompts.len();
+    let queue = in_order(triaged.into_iter().chain(untriaged).collect(), &cx.config.order);
     let (deep, trouble) = deep_prompts(cx, &queue, deep_cost).await?;
     prompts.extend(deep);
     let wanted: Usd = prompts.iter().map(|prompt| prompt.worst_case).sum();
@@ -146,7 +148,7 @@ async fn deep_prompts(
 ) -> Result<(Vec<DryRunPrompt>, Vec<String>), RunError> {
     let most = usize::try_from(cx.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
     let (mut prompts, mut trouble) = (Vec::new(), Vec::new());
-    for item in queue.iter().filter(|item| may_go_deep(item)).take(most) {
+    for item in queue.iter().take(most) {
         match code::context_for(cx, item).await {
             Ok(context) => {
                 let words = analyse::prompt(cx, item, &context)?;
@@ -161,10 +163,6 @@ async fn deep_prompts(
         }
     }
     Ok((prompts, trouble))
-}
-
-fn may_go_deep(item: &QueuedItem) -> bool {
-    item.verdict.as_ref().is_none_or(|verdict| verdict.needs_deep_analysis)
 }
 
 /// Asks the tracker whether it would accept a comment and the tag on an item; changes nothing.

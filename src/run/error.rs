@@ -42,6 +42,12 @@ pub enum RunError {
         .0.items, .0.runs, .0.per_run, .0.in_all
     )]
     FirstRun(Backlog),
+    /// A bug: the analyses of some items panicked.
+    #[error(
+        "the analysis of {items} items panicked, which is a bug in heartbeat; the log has the place. \
+         Each panic counts as a failed attempt of its item"
+    )]
+    AnalysisPanicked { items: usize },
     /// A bug: our own code panicked.
     #[error("internal error in {stage}: {message}. This is a bug in heartbeat; nothing was lost")]
     Panicked {
@@ -99,6 +105,7 @@ fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutc
             RunOutcome::ConfigRefused
         }
         Some(RunError::FirstRun(_) | RunError::CannotStart(_)) => RunOutcome::NotNow,
+        Some(RunError::AnalysisPanicked { .. }) => RunOutcome::SomeFailed,
         Some(RunError::Panicked { .. }) => RunOutcome::Crashed,
         None if cx.stop.requested() => RunOutcome::Interrupted,
         None if view.triage_failed => RunOutcome::TriageFailed,

@@ -6,6 +6,7 @@ use super::{RunContext, RunError};
 use crate::event::Event;
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::FailureClass;
+use crate::store::Revisit;
 
 /// The pages of one answer. Reading ends early when the run should end.
 pub(super) struct Reader {
@@ -19,12 +20,16 @@ pub(super) async fn changed_items(cx: &RunContext) -> Result<Reader, RunError> {
     let source = &cx.config.source;
     let overlap = SignedDuration::try_from(source.overlap).unwrap_or_default();
     let cursor = cx.store().sources().cursor(source.name.clone()).await?;
-    // Twice the limit: enough to fill the queue when half of what was left is no longer work.
-    let revisit = cx.config.limits.max_items_per_run.saturating_mul(2);
-    let urgent = cx.config.order.urgent_priority;
+    let limits = &cx.config.limits;
+    // Twice the limits: enough to fill the queues when half of what was left is no longer work.
+    let revisit = Revisit {
+        untriaged: limits.max_items_per_run.saturating_mul(2),
+        triaged: limits.max_deep_per_run.saturating_mul(2),
+        urgent_priority: cx.config.order.urgent_priority,
+    };
     let request = FetchRequest {
         changed_since: cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor)),
-        also: cx.store().items().to_revisit(cx.now(), revisit, urgent).await?,
+        also: cx.store().items().to_revisit(cx.now(), revisit).await?,
     };
     Reader::open(cx, request).await
 }

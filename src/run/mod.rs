@@ -59,15 +59,15 @@ pub async fn perform(cx: &RunContext) -> Result<RunEnd, StoreError> {
 async fn work(cx: &RunContext) -> Result<(), RunError> {
     let _timer = cx.stop.start_deadline();
     recover::finish_interrupted(cx).await?;
-    let queue = read(cx).await?;
-    let deep = triage::judge(cx, queue).await?;
+    let queues = read(cx).await?;
+    let deep = triage::judge(cx, queues).await?;
     pool::work_through(cx, deep, analyse).await
 }
 
 /// Reads what changed and what earlier runs left, and decides on every item. A page is stored
 /// before the next one is fetched, so memory does not grow with the backlog and nothing that was
 /// delivered can be lost.
-async fn read(cx: &RunContext) -> Result<Vec<QueuedItem>, RunError> {
+async fn read(cx: &RunContext) -> Result<plan::Queues, RunError> {
     let mut plan = plan::Plan::begin(cx).await?;
     let mut pages = fetch::changed_items(cx).await?;
     while let Some(page) = pages.next(cx).await? {

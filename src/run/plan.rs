@@ -1,4 +1,7 @@
-//! Plan: the queue of this run, and every decision stored.
+//! Plan: the queues of this run, and every decision stored.
+//!
+//! Triage and deep analysis have a queue and a limit each, so that items which wait for a deep
+//! session take nothing from triage.
 
 use super::dedupe::{DecidedItem, DecidedPage};
 use super::first_run::{self, FirstRunStep};
@@ -8,9 +11,18 @@ use crate::event::{Decision, Event, Reason, Shares};
 use crate::model::ItemKey;
 use crate::store::{FirstRunFact, PageRecord, Write, fault};
 
+/// The work of one run, first items first.
+pub(super) struct Queues {
+    /// Without a verdict: at most `limits.max_items_per_run`.
+    pub(super) untriaged: Vec<QueuedItem>,
+    /// With a verdict of an earlier run: at most `limits.max_deep_per_run`.
+    pub(super) triaged: Vec<QueuedItem>,
+}
+
 /// What reading gathers, page by page.
 pub(super) struct Plan {
-    queue: Queue<QueuedItem>,
+    untriaged: Queue<QueuedItem>,
+    triaged: Queue<QueuedItem>,
     totals: Totals,
     shares: Shares,
     first_run: FirstRunStep,
@@ -28,9 +40,14 @@ impl Plan {
     /// An empty plan. The first run on a state may have to stop here and ask.
     pub(super) async fn begin(cx: &RunContext) -> Result<Self, RunError> {
         let first_run = first_run::decide(cx).await?;
-        let limit = usize::try_from(cx.config.limits.max_items_per_run).unwrap_or(usize::MAX);
-        let (totals, shares) = (Totals::default(), Shares::default());
-        Ok(Self { queue: Queue::new(limit), totals, shares, first_run })
+        let queue = |limit| Queue::new(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(Self {
+            untriaged: queue(cx.config.limits.max_items_per_run),
+            triaged: queue(cx.config.limits.max_deep_per_run),
+            totals: Totals::default(),
+            shares: Shares::default(),
+            first_run,
+        })
     }
 
     /// Queues the work of a page and stores its decisions in one transaction.
@@ -66,13 +83,13 @@ impl Plan {
                 self.shares.baseline += 1;
             }
             Decision::New | Decision::Changed => {
-                if let Some(over) = self.enqueue(cx, decided.item) {
+                if let Some((over, limit)) = self.enqueue(cx, decided.item) {
                     if over == planned.key {
                         planned.decision = Decision::Deferred;
-                        planned.reason = Reason::MaxItemsPerRun;
+                        planned.reason = limit;
                         planned.write = Write::Row;
                     } else {
-                        record.crowded_out.push(over);
+                        record.over_limit.push((over, limit));
                     }
                 }
             }
@@ -85,35 +102,41 @@ impl Plan {
         record.planned.push(planned);
     }
 
-    /// Returns the item that the limit leaves out, if there is one.
-    fn enqueue(&mut self, cx: &RunContext, item: QueuedItem) -> Option<ItemKey> {
+    /// Returns the item that is over the limit, if there is one, and which limit.
+    fn enqueue(&mut self, cx: &RunContext, item: QueuedItem) -> Option<(ItemKey, Reason)> {
         *share_of(&mut self.shares, item.reason) += 1;
-        let over = self.queue.push(item.position(&cx.config.order), item)?;
+        let (queue, limit) = match item.verdict {
+            None => (&mut self.untriaged, Reason::MaxItemsPerRun),
+            Some(_) => (&mut self.triaged, Reason::MaxDeepPerRun),
+        };
+        let over = queue.push(item.position(&cx.config.order), item)?;
         self.totals.deferred += 1;
         count_over_limit(&mut self.shares, over.reason);
-        Some(over.key().clone())
+        Some((over.key().clone(), limit))
     }
 
-    /// Defers what is over the limit and returns the queue, first item first.
-    pub(super) async fn finish(
-        self,
-        cx: &RunContext,
-        requests: u64,
-    ) -> Result<Vec<QueuedItem>, RunError> {
-        let Self { queue, mut totals, mut shares, first_run } = self;
-        let (queue, over) = queue.into_order();
-        totals.deferred += over.len() as u64;
-        over.iter().for_each(|item| count_over_limit(&mut shares, item.reason));
-        let over = over.iter().map(|item| item.key().clone()).collect();
-        cx.journal.items().defer(over, Reason::MaxItemsPerRun).await?;
+    /// Defers what is over the limits and returns the queues.
+    pub(super) async fn finish(self, cx: &RunContext, requests: u64) -> Result<Queues, RunError> {
+        let Self { untriaged, triaged, mut totals, mut shares, first_run } = self;
+        let (untriaged, over_triage) = untriaged.into_order();
+        let (triaged, over_deep) = triaged.into_order();
+        for (over, limit) in
+            [(over_triage, Reason::MaxItemsPerRun), (over_deep, Reason::MaxDeepPerRun)]
+        {
+            totals.deferred += over.len() as u64;
+            over.iter().for_each(|item| count_over_limit(&mut shares, item.reason));
+            let over = over.iter().map(|item| item.key().clone()).collect();
+            cx.journal.items().defer(over, limit).await?;
+        }
         if first_run == FirstRunStep::Baseline && cx.stop.reason().is_none() {
             cx.journal.sources().note_first_run(FirstRunFact::Over).await?;
         }
         let Totals { items, vanished, deferred, unchanged } = totals;
         cx.emit(Event::FetchCompleted { items, vanished, requests });
         cx.emit(Event::ItemsShared { shares });
-        cx.emit(Event::PlanMade { work: queue.len() as u64, deferred, unchanged });
-        Ok(queue)
+        let work = (untriaged.len() + triaged.len()) as u64;
+        cx.emit(Event::PlanMade { work, deferred, unchanged });
+        Ok(Queues { untriaged, triaged })
     }
 }
 
@@ -129,5 +152,5 @@ const fn share_of(shares: &mut Shares, reason: Reason) -> &mut u64 {
 /// Work over the limit is counted as that and no longer by its reason.
 const fn count_over_limit(shares: &mut Shares, reason: Reason) {
     *share_of(shares, reason) -= 1;
-    shares.crowded_out += 1;
+    shares.over_limit += 1;
 }

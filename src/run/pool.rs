@@ -48,7 +48,7 @@ where
 
     let mut tasks = JoinSet::new();
     let mut live: HashMap<Id, LiveItem> = HashMap::new();
-    let mut panicked: Vec<QueuedItem> = Vec::new();
+    let (mut panicked, mut panics) = (Vec::<QueuedItem>::new(), 0);
     let mut end = ItemEnd::default();
     let mut recheck = tokio::time::interval_at(Instant::now() + RECHECK_EVERY, RECHECK_EVERY);
     loop {
@@ -73,13 +73,20 @@ where
                 }
                 Some(Err(panic)) => panicked.extend(live.remove(&panic.id()).map(|live| live.item)),
                 None if panicked.is_empty() => break,
-                None => recover::after_panics(cx, std::mem::take(&mut panicked)).await?,
+                None => {
+                    panics += panicked.len();
+                    recover::after_panics(cx, std::mem::take(&mut panicked)).await?;
+                }
             },
             _ = recheck.tick() => recheck::end_unwanted(cx, live.values()).await,
         }
     }
     cx.journal.items().defer(keys(&queue), end.close.unwrap_or(Reason::Shutdown)).await?;
-    end.fault.map_or(Ok(()), Err)
+    match end.fault {
+        Some(fault) => Err(fault),
+        None if panics > 0 => Err(RunError::AnalysisPanicked { items: panics }),
+        None => Ok(()),
+    }
 }
 
 fn keys<'a>(items: impl IntoIterator<Item = &'a QueuedItem>) -> Vec<ItemKey> {

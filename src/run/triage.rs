@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
+use super::plan::Queues;
 use super::recover::check_verdicts;
 use super::{RunContext, RunError, analyse};
 use crate::dedupe::{QueuedItem, in_order};
@@ -21,15 +22,11 @@ type Untriaged = HashMap<ItemId, QueuedItem>;
 
 /// Gives every item a verdict and returns those for deep analysis, in the queue's order. Verdicts
 /// of earlier runs still apply.
-pub(super) async fn judge(
-    cx: &RunContext,
-    queue: Vec<QueuedItem>,
-) -> Result<Vec<QueuedItem>, RunError> {
-    let (mut deep, new): (Vec<_>, Vec<_>) =
-        queue.into_iter().partition(|item| item.verdict.is_some());
+pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedItem>, RunError> {
+    let Queues { untriaged, triaged: mut deep } = queues;
     let (mut failed, mut fault) = (0, None);
-    if !new.is_empty() {
-        let mut triage = Triage::of(cx, new);
+    if !untriaged.is_empty() {
+        let mut triage = Triage::of(cx, untriaged);
         triage.ask_all().await?;
         failed = triage.failed;
         fault = triage.fault;
@@ -47,9 +44,8 @@ pub(super) async fn judge(
 }
 
 /// The prompts of this run's triage sessions, for a dry run.
-pub(super) fn prompts(cx: &RunContext, queue: &[QueuedItem]) -> Result<Vec<Rendered>, RunError> {
-    let new = queue.iter().filter(|item| item.verdict.is_none());
-    let items: Vec<_> = new.map(|item| item.item.clone()).collect();
+pub(super) fn prompts(cx: &RunContext, new: &[QueuedItem]) -> Result<Vec<Rendered>, RunError> {
+    let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
     let batches = triage::plan_batches(&items, &cx.config.triage);
     batches.iter().map(|batch| prompt(cx, batch, Asking::First)).collect()
 }

@@ -68,6 +68,17 @@ impl KnownItem {
     }
 }
 
+/// How many queued items a run reads again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Revisit {
+    /// Of those without a verdict; as many urgent ones beside them.
+    pub untriaged: u32,
+    /// Of those that wait for deep analysis; as many urgent ones beside them.
+    pub triaged: u32,
+    /// This priority and higher ones are urgent.
+    pub urgent_priority: i64,
+}
+
 /// `used` counts attempts on the seen text; for a row that has this text it is a column.
 const KNOWN: &str = "SELECT phase, reason, revision, fingerprint, processed_fingerprint,
          next_attempt, deferrals, verdict, CASE WHEN fingerprint = ?2 THEN attempts ELSE
@@ -97,33 +108,38 @@ impl<R: Reader> Items<'_, R> {
         .await
     }
 
-    /// Items that must be read again whatever their date: work left, and attempts that are due. At
-    /// most `limit` of them, those left out longest first, and as many urgent ones; what changes
+    /// Items that must be read again whatever their date: queued work, and attempts that are due.
+    /// Those that wait longest come first, and urgent ones have places of their own; what changes
     /// beyond that comes with the query anyway.
     pub async fn to_revisit(
         self,
         now: Timestamp,
-        limit: u32,
-        urgent_priority: i64,
+        limits: Revisit,
     ) -> Result<Vec<ItemId>, StoreError> {
         self.read(move |connection| {
-            let line = |which: &str| {
+            let part = |which: &str, limit: &str| {
                 format!(
                     "SELECT * FROM (SELECT item_id FROM heartbeat_state
                      WHERE (phase IN ('pending', 'claimed')
                         OR (phase = 'waiting' AND (next_attempt <= ?1 OR next_attempt > ?2)))
                        AND {which}
-                     ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT ?3)"
+                     ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT {limit})"
                 )
             };
-            let sql = format!("{} UNION {}", line("priority <= ?4"), line("TRUE"));
+            let sql = [
+                part("verdict IS NULL", "?3"),
+                part("verdict IS NULL AND priority <= ?5", "?3"),
+                part("verdict IS NOT NULL", "?4"),
+                part("verdict IS NOT NULL AND priority <= ?5", "?4"),
+            ]
+            .join(" UNION ");
             // A wait longer than any delay was written by a wrong clock, and is over.
             let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
+            let Revisit { untriaged, triaged, urgent_priority } = limits;
+            let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority];
             connection
                 .prepare_cached(&sql)?
-                .query_map(params![Ms(now), Ms(too_far), limit, urgent_priority], |row| {
-                    row.get(0).map(ItemId)
-                })?
+                .query_map(values, |row| row.get(0).map(ItemId))?
                 .collect()
         })
         .await
@@ -184,7 +200,7 @@ pub(super) fn defer_item(
 ) -> Sql<()> {
     let changed = transaction
         .prepare_cached(
-            "UPDATE heartbeat_state SET reason = ?2, deferrals = deferrals + 1
+            "UPDATE heartbeat_state SET reason = ?2
              WHERE key = ?1 AND phase = 'pending'",
         )?
         .execute(params![key, to_word(&reason)?])?;

@@ -53,8 +53,8 @@ pub struct Planned {
 pub struct PageRecord {
     /// In the page's order.
     pub planned: Vec<Planned>,
-    /// Of this page or an earlier one: pushed beyond the end of the run's line.
-    pub crowded_out: Vec<ItemKey>,
+    /// Items of this page or an earlier one that are over a limit of the run, and which limit.
+    pub over_limit: Vec<(ItemKey, Reason)>,
     /// Asked for and gone.
     pub vanished: Vec<ItemKey>,
     /// The next query may begin here.
@@ -70,7 +70,7 @@ impl PageRecord {
     fn is_idle(&self, cursor: Option<Timestamp>) -> bool {
         self.planned.iter().all(|planned| {
             planned.write == Write::Nothing && planned.decision == Decision::Unchanged
-        }) && self.crowded_out.is_empty()
+        }) && self.over_limit.is_empty()
             && self.vanished.is_empty()
             && self.first_run.is_none()
             && self.cursor <= cursor
@@ -96,8 +96,8 @@ impl Items<'_, Journal> {
                 for planned in &page.planned {
                     record_item(transaction, planned, now, page.baseline, events)?;
                 }
-                for key in &page.crowded_out {
-                    defer_item(transaction, key, Reason::MaxItemsPerRun, events)?;
+                for (key, limit) in &page.over_limit {
+                    defer_item(transaction, key, *limit, events)?;
                 }
                 for key in &page.vanished {
                     vanish_item(transaction, key, Reason::Deleted, now, events)?;
@@ -177,16 +177,16 @@ fn upsert(
             "INSERT INTO heartbeat_state
                  (key, item_id, title, item_type, url, priority, revision, last_changed,
                   fingerprint, processed_fingerprint, phase, reason, first_seen, last_seen,
-                  deferrals, attempts)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15)
+                  attempts)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
              ON CONFLICT (key) DO UPDATE SET
                  title = ?3, item_type = ?4, url = ?5, priority = ?6, revision = ?7,
                  last_changed = ?8, phase = ?11, reason = ?12, last_seen = ?13, next_attempt = NULL,
-                 attempts = CASE WHEN fingerprint = ?9 THEN attempts ELSE ?15 END,
+                 attempts = CASE WHEN fingerprint = ?9 THEN attempts ELSE ?14 END,
                  triage_failures = CASE WHEN fingerprint = ?9 THEN triage_failures ELSE 0 END,
                  verdict = CASE WHEN fingerprint = ?9 THEN verdict ELSE NULL END,
                  processed_fingerprint = coalesce(?10, processed_fingerprint),
-                 deferrals = CASE ?11 WHEN 'pending' THEN deferrals + ?14 ELSE 0 END,
+                 deferrals = CASE ?11 WHEN 'pending' THEN deferrals ELSE 0 END,
                  fingerprint = ?9",
         )?
         .execute(params![
@@ -203,7 +203,6 @@ fn upsert(
             to_word(&phase)?,
             to_word(&reason)?,
             Ms(now),
-            u32::from(planned.decision == Decision::Deferred),
             planned.attempts,
         ])
         .map(drop)

@@ -325,7 +325,7 @@ fn park(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reason) ->
 fn give_back(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reason) -> Sql<Event> {
     transaction.execute(
         "UPDATE heartbeat_state
-         SET phase = 'pending', reason = ?2, attempts = max(attempts - 1, 0), deferrals = deferrals + 1
+         SET phase = 'pending', reason = ?2, attempts = max(attempts - 1, 0)
          WHERE key = ?1 AND phase = 'claimed'",
         params![subject.key, to_word(&reason)?],
     )?;

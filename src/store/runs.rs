@@ -63,6 +63,12 @@ impl Runs<'_, Journal> {
                     params![run, Ms(now), to_word(&outcome)?, to_json(&summary)?],
                     |row| row.get(0),
                 )?;
+                // What is still queued was left by this run. Everything queued ages alike, so nothing
+                // that arrives later can pass it.
+                transaction.execute(
+                    "UPDATE heartbeat_state SET deferrals = deferrals + 1 WHERE phase = 'pending'",
+                    [],
+                )?;
                 let duration = now.duration_since(started.0).as_millis();
                 let duration_ms = u64::try_from(duration).unwrap_or(0);
                 events.push(Event::RunEnded { outcome, summary, duration_ms });

@@ -7,6 +7,8 @@
 )]
 
 mod bounds;
+mod fairness;
 mod model;
 mod order;
+mod panics;
 mod world;

@@ -196,7 +196,7 @@ impl Model {
 fn adds_up(s: &RunSummary) {
     let shares = &s.shares;
     let known = shares.new + shares.changed + shares.carried_over + shares.unchanged;
-    let others = shares.baseline + shares.crowded_out + shares.resting;
+    let others = shares.baseline + shares.over_limit + shares.resting;
     assert_eq!(known + others, s.fetched, "{s:?}");
 }
 

@@ -51,6 +51,8 @@ pub enum Play {
     Silent,
     /// Never came to life: no process could be started.
     NoKeeper,
+    /// Our own code panics while the session is alive.
+    Panics,
 }
 
 /// Everything outside heartbeat.
@@ -83,6 +85,8 @@ pub struct Outside {
     pub root: Option<PathBuf>,
     /// The item that the question does not ask for any more.
     pub out_of_query: Option<i64>,
+    /// The item whose code base makes our own code panic.
+    pub code_panics_for: Option<i64>,
     /// A file that every finding names.
     pub names_file: Option<String>,
 }
@@ -231,7 +235,13 @@ pub const fn is_deep(version: u32) -> bool {
 struct Code(Arc<Mutex<Outside>>);
 
 impl CodeBase for Code {
-    fn context(&self, _: CleanItem, _: Verdict) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
+    fn context(
+        &self,
+        item: CleanItem,
+        _: Verdict,
+    ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
+        let panics = self.0.lock().unwrap().code_panics_for == Some(item.item.id.0);
+        assert!(!panics, "a bug in the code that builds contexts");
         let root = self.0.lock().unwrap().root.clone().unwrap_or_else(std::env::temp_dir);
         if !root.is_dir() {
             return Box::pin(async move { Err(CodeError::Missing(root)) });

@@ -109,6 +109,7 @@ impl ScriptedSessions {
             self.world.edit(id, |item| item.open = false);
         }
         tokio::task::yield_now().await;
+        assert!(play != Play::Panics, "a bug in the code beside a session");
         if play == Play::DiesWithRow {
             self.die();
             return std::future::pending().await;

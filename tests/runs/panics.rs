@@ -1,0 +1,62 @@
+//! A panic of our own code costs one item one attempt, and nobody else anything.
+
+use heartbeat::event::{RunOutcome, Trigger};
+use heartbeat::run::{RunEnd, RunError};
+
+use crate::world::{Play, World, config};
+
+async fn run(world: &World) -> RunEnd {
+    world.run(Trigger::Manual).await.unwrap().unwrap()
+}
+
+fn world(folder: &tempfile::TempDir) -> World {
+    let world = World::new(folder.path(), config(|config| config.limits.max_live_sessions = 1));
+    (1..=3).for_each(|id| world.add(id, 1, 2));
+    world
+}
+
+#[tokio::test]
+async fn a_panic_before_a_session_is_a_failed_attempt_of_its_item() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(&folder);
+    world.outside.lock().unwrap().code_panics_for = Some(2);
+    let ended = run(&world).await;
+    assert_eq!(ended.outcome, RunOutcome::SomeFailed);
+    assert!(matches!(ended.error, Some(RunError::AnalysisPanicked { items: 1 })), "{ended:?}");
+    assert_eq!(world.row(2), Some(("waiting".into(), "backoff".into(), 1)));
+    let recorded = "SELECT count(*) FROM attempts WHERE key = 'ado/2' AND counted = 1
+                    AND outcome LIKE '%panicked%' AND ended_at IS NOT NULL";
+    assert_eq!(world.count(recorded), 1, "the attempt is in the history");
+    for other in [1, 3] {
+        assert_eq!(world.row(other).unwrap().0, "done", "{other} is analysed all the same");
+    }
+}
+
+#[tokio::test]
+async fn after_its_last_attempt_the_item_is_parked() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(&folder);
+    world.outside.lock().unwrap().code_panics_for = Some(2);
+    for _ in 0..3 {
+        run(&world).await;
+        world.clock.advance_ms(24 * 3_600_000);
+    }
+    assert_eq!(world.row(2), Some(("parked".into(), "attempts_exhausted".into(), 3)));
+}
+
+#[tokio::test]
+async fn a_panic_beside_a_session_sweeps_it_and_is_a_failed_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(&folder);
+    // Triage, then the first deep session.
+    world.outside.lock().unwrap().plays = [Play::Good, Play::Panics].into();
+    let ended = run(&world).await;
+    assert_eq!(ended.outcome, RunOutcome::SomeFailed);
+    assert_eq!(
+        world.count("SELECT count(*) FROM heartbeat_active_sessions"),
+        0,
+        "its slot is free"
+    );
+    assert_eq!(world.count("SELECT count(*) FROM heartbeat_state WHERE phase = 'done'"), 2);
+    assert_eq!(world.row(1), Some(("waiting".into(), "backoff".into(), 1)));
+}
