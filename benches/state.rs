@@ -9,10 +9,10 @@
 use std::time::{Duration, Instant};
 
 use heartbeat::clock::Clock;
-use heartbeat::dedupe::{self, Known, Seen, Standing};
+use heartbeat::dedupe::{self, Known, Seen};
 use heartbeat::event::{Decision, Reason};
 use heartbeat::model::{ItemId, ItemKey};
-use heartbeat::store::{Journal, PageRecord, Phase, Planned, Store, Write};
+use heartbeat::store::{Journal, PageRecord, Planned, Store, Write};
 use rusqlite::{Connection, params};
 
 const PAGE: usize = 200;
@@ -86,11 +86,9 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
         let mut record = PageRecord::default();
         for (key, text) in page {
             let known = known.get(key).map(|known| Known {
-                standing: if known.phase == Phase::Done {
-                    Standing::Done
-                } else {
-                    Standing::Pending
-                },
+                phase: known.phase,
+                reason: known.reason,
+                next_attempt: known.next_attempt,
                 fingerprint: known.fingerprint.clone(),
                 processed_fingerprint: known.processed_fingerprint.clone(),
                 verdict: None,

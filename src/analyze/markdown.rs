@@ -24,7 +24,7 @@ pub fn markdown(finding: &Finding) -> String {
         "risk **{}** \u{b7} effort **{}** \u{b7} confidence **{}**",
         finding.risk, finding.effort, finding.confidence
     );
-    section(&mut page, "Assessment", &grades.to_lowercase());
+    section(&mut page, "Assessment", &grades);
     list(&mut page, "Open questions", finding.open_questions.iter().map(|text| plain(text)));
     page
 }

@@ -73,7 +73,7 @@ impl Lines {
         let session_id = session.to_string();
         match event {
             Event::SessionSpawned { pid, .. } => {
-                let stage = self.view.sessions.get(&session).map(|view| view.stage.as_str());
+                let stage = self.view.sessions.get(&session).map(|view| view.stage.into_str());
                 info!(target: TARGET, run_id, session_id, work_item_id, pid, stage, "spawn");
             }
             Event::SessionLiveness { liveness, .. } => {

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use crate::clean::estimate_tokens;
 use crate::event::Decision;
-use crate::event::fold::decision_name;
-use crate::model::text::{clip, word};
+use crate::model::text::{clip, in_words};
 use crate::report::lines::short_key;
 use crate::run::{DryRun, DryRunDecision, DryRunPrompt};
 
@@ -39,13 +38,13 @@ pub fn render(dry_run: &DryRun) -> String {
 fn counts(dry_run: &DryRun) -> String {
     let mut counts: Vec<(&str, u64)> = Vec::new();
     for decision in &dry_run.decisions {
-        let name = decision_name(decision.decision);
+        let name = decision.decision.into_str();
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => counts.push((name, 1)),
         }
     }
-    let unchanged = decision_name(Decision::Unchanged);
+    let unchanged = Decision::Unchanged.into_str();
     counts.retain(|(name, _)| *name != unchanged);
     counts.push((unchanged, dry_run.unchanged));
     let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
@@ -69,10 +68,10 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
     let _: std::fmt::Result = writeln!(
         text,
         "  {:<9} {:<7} {} ({}){saving}{alarm}",
-        decision_name(decision.decision),
+        decision.decision.into_str(),
         short_key(&decision.item),
         clip(&decision.title, 60),
-        word(&decision.reason),
+        in_words(&decision.reason),
     );
 }
 

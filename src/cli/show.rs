@@ -8,7 +8,7 @@ use super::error::CommandError;
 use crate::analyze;
 use crate::event::Recorded;
 use crate::event::fold::RunView;
-use crate::model::text::{seconds, word};
+use crate::model::text::{in_words, seconds};
 use crate::model::{ItemId, ItemKey};
 use crate::report::lines::{line, short_key};
 use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
@@ -34,7 +34,7 @@ pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
 /// without an end is going on only if somebody holds the run lock.
 pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String {
     let open = if is_held { "in progress" } else { CRASHED };
-    let outcome = run.outcome.map_or_else(|| open.into(), |outcome| word(&outcome));
+    let outcome = run.outcome.map_or_else(|| open.into(), |outcome| in_words(&outcome));
     let took = run
         .ended_at
         .map(|end| end.duration_since(run.started_at).as_millis())
@@ -70,7 +70,7 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
             "{}  {}  {:<6} {item:<7} {outcome}{cost}{attempt}\n",
             beginning(row.session.id),
             row.started_at.strftime("%F %TZ"),
-            row.session.stage.as_str(),
+            row.session.stage.into_str(),
         )
     };
     sessions.iter().map(one).collect()
@@ -165,14 +165,14 @@ pub fn render_story(story: &Story) -> String {
         item.revision,
         item.last_changed.strftime("%F %TZ"),
         item.url,
-        word(&item.phase),
-        word(&item.reason),
+        in_words(&item.phase),
+        in_words(&item.reason),
     );
     if let Some(verdict) = &item.verdict {
         let _: std::fmt::Result = write!(
             text,
             "\ntriage: {}, {}: {}",
-            word(&verdict.complexity),
+            in_words(&verdict.complexity),
             if verdict.needs_deep_analysis { "deep analysis" } else { "no deep analysis" },
             verdict.reason
         );

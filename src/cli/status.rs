@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::show::{CRASHED, beginning, describe_run};
-use crate::model::text::{clip, word};
-use crate::model::{Breaker, BreakerState, RunId, SourceRecord};
+use crate::model::text::{clip, in_words};
+use crate::model::{Breaker, BreakerState, Phase, RunId, SourceRecord};
 use crate::ports::SourceMemory;
 use crate::report::lines::{amount, short_key};
 use crate::report::moment::moment;
@@ -16,8 +16,8 @@ use crate::schedule::day_in;
 use crate::session::containment::detect;
 use crate::settings::Config;
 use crate::store::{
-    ActiveSession, Holder, HolderHealth, ItemRow, Journal, OpenItems, Phase, RunLock, RunRow,
-    Spending, StageSpending, Store,
+    ActiveSession, Holder, HolderHealth, ItemRow, Journal, OpenItems, RunLock, RunRow, Spending,
+    StageSpending, Store,
 };
 
 /// A backlog can be long; the machine-readable form holds all of it.
@@ -134,7 +134,7 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     row("next run", status.next_run.map_or_else(|| "never".into(), |at| moment(at, now)));
     row("contained", status.containment.clone());
     let counts: Vec<String> =
-        status.items.iter().map(|(phase, n)| format!("{n} {}", word(phase))).collect();
+        status.items.iter().map(|(phase, n)| format!("{n} {}", in_words(phase))).collect();
     row("items", if counts.is_empty() { "none yet".into() } else { counts.join(", ") });
     row(
         "today",
@@ -174,7 +174,7 @@ pub fn render(status: &Status, now: Timestamp) -> String {
         row("session", describe_active(session, now));
     }
     for item in &status.open.first {
-        row(&word(&item.phase), describe_item(item, now));
+        row(&in_words(&item.phase), describe_item(item, now));
     }
     if status.open.beyond() > 0 {
         row("", format!("and {} more; `--json` names them all", status.open.beyond()));
@@ -188,7 +188,7 @@ fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
         BreakerState::Closed => format!("closed, {} failure(s) in a row", breaker.failures),
         BreakerState::Open { until, class } => format!(
             "OPEN ({}) until {}; `heartbeat retry --source` closes it",
-            class.as_str(),
+            class.into_str(),
             moment(*until, now)
         ),
         BreakerState::HalfOpen { since, .. } => {
@@ -221,7 +221,7 @@ fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
 }
 
 fn describe_item(item: &ItemRow, now: Timestamp) -> String {
-    let (title, reason) = (clip(&item.title, 50), word(&item.reason));
+    let (title, reason) = (clip(&item.title, 50), in_words(&item.reason));
     let tried = if item.attempts == 0 {
         String::new()
     } else {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::event::{Decision, Reason};
-use crate::model::Verdict;
+use crate::model::{Phase, Verdict};
 
 /// What a run sees of an item.
 #[derive(Debug, Clone, Copy)]
@@ -25,11 +25,14 @@ pub struct Decided {
     pub verdict: Option<Verdict>,
 }
 
-/// What the state says about an item, in the words of this room.
+/// What the state says about an item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known {
-    /// Where it stands.
-    pub standing: Standing,
+    pub phase: Phase,
+    /// Why it is in this phase.
+    pub reason: Reason,
+    /// If it waits: not before.
+    pub next_attempt: Option<Timestamp>,
     /// Of what it was last seen with.
     pub fingerprint: String,
     /// Of what was last finished.
@@ -38,23 +41,6 @@ pub struct Known {
     pub verdict: Option<Verdict>,
     /// Every attempt on the text that is seen now is used up.
     pub exhausted: bool,
-}
-
-/// Where an item stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// In line.
-    Pending,
-    /// A session for it runs.
-    Claimed,
-    /// Finished.
-    Done,
-    /// Not before this time.
-    Waiting(Option<Timestamp>),
-    /// Left to people, for this reason.
-    Parked(Reason),
-    /// Gone.
-    Vanished,
 }
 
 /// Decides. Total: every combination has an answer.
@@ -67,12 +53,12 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
             plain(Decision::New, Reason::FirstSeen)
         };
     };
-    if known.standing == Standing::Claimed {
+    if known.phase == Phase::Claimed {
         return plain(Decision::Deferred, Reason::InFlight);
     }
     if seen.terminal {
         // What was finished stays finished; what was to be done is not to be done any more.
-        let left_alone = matches!(known.standing, Standing::Done | Standing::Vanished);
+        let left_alone = matches!(known.phase, Phase::Done | Phase::Vanished);
         let decision = if left_alone { Decision::Unchanged } else { Decision::Vanished };
         return plain(decision, Reason::OutOfQuery);
     }
@@ -81,17 +67,19 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
         return plain(Decision::Unchanged, Reason::SameFingerprint);
     }
     let same_as_seen = known.fingerprint == seen.fingerprint;
-    match known.standing {
-        Standing::Parked(reason) if same_as_seen => plain(Decision::Parked, reason),
+    match known.phase {
+        Phase::Parked if same_as_seen => plain(Decision::Parked, known.reason),
         // A text that came back after its attempts were used up gets no new ones.
         _ if known.exhausted => plain(Decision::Parked, Reason::AttemptsExhausted),
-        Standing::Waiting(Some(next)) if same_as_seen && lies_ahead(next, now) => {
+        Phase::Waiting
+            if same_as_seen && known.next_attempt.is_some_and(|at| lies_ahead(at, now)) =>
+        {
             plain(Decision::Waiting, Reason::Backoff)
         }
-        standing => {
-            let (again, reason) = match standing {
-                Standing::Pending if same_as_seen => (true, Reason::CarriedOver),
-                Standing::Waiting(_) if same_as_seen => (true, Reason::RetryDue),
+        phase => {
+            let (again, reason) = match phase {
+                Phase::Pending if same_as_seen => (true, Reason::CarriedOver),
+                Phase::Waiting if same_as_seen => (true, Reason::RetryDue),
                 _ => (false, Reason::ContentChanged),
             };
             let decision = if known.processed_fingerprint.is_none() {
@@ -119,14 +107,24 @@ mod tests {
         "2026-11-16T08:00:00Z".parse().unwrap()
     }
 
-    fn known(standing: Standing, fingerprint: &str, processed: Option<&str>) -> Known {
+    fn known(phase: Phase, fingerprint: &str, processed: Option<&str>) -> Known {
         Known {
-            standing,
+            phase,
+            reason: Reason::FirstSeen,
+            next_attempt: None,
             fingerprint: fingerprint.into(),
             processed_fingerprint: processed.map(Into::into),
             verdict: None,
             exhausted: false,
         }
+    }
+
+    fn waiting(next_attempt: Option<Timestamp>, fingerprint: &str) -> Known {
+        Known { next_attempt, ..known(Phase::Waiting, fingerprint, None) }
+    }
+
+    fn parked(reason: Reason, fingerprint: &str) -> Known {
+        Known { reason, ..known(Phase::Parked, fingerprint, None) }
     }
 
     fn decided(known: Option<Known>, fingerprint: &str) -> (Decision, Reason) {
@@ -135,41 +133,26 @@ mod tests {
     }
 
     #[test]
-    fn every_standing_has_its_answer() {
+    fn every_phase_has_its_answer() {
         use Decision as D;
         use Reason as R;
         let later = Some(now() + jiff::SignedDuration::from_secs(1));
         let cases = [
             (None, "a", D::New, R::FirstSeen),
-            (Some(known(Standing::Done, "a", Some("a"))), "a", D::Unchanged, R::SameFingerprint),
-            (Some(known(Standing::Done, "a", Some("a"))), "b", D::Changed, R::ContentChanged),
-            (Some(known(Standing::Pending, "a", None)), "a", D::New, R::CarriedOver),
-            (Some(known(Standing::Pending, "a", None)), "b", D::New, R::ContentChanged),
-            (Some(known(Standing::Pending, "b", Some("a"))), "b", D::Changed, R::CarriedOver),
-            (Some(known(Standing::Pending, "b", Some("a"))), "a", D::Unchanged, R::SameFingerprint),
-            (Some(known(Standing::Waiting(later), "a", None)), "a", D::Waiting, R::Backoff),
-            (Some(known(Standing::Waiting(later), "a", None)), "b", D::New, R::ContentChanged),
-            (Some(known(Standing::Waiting(Some(now())), "a", None)), "a", D::New, R::RetryDue),
-            (
-                Some(known(Standing::Parked(R::ForAPerson), "a", None)),
-                "a",
-                D::Parked,
-                R::ForAPerson,
-            ),
-            (
-                Some(known(Standing::Parked(R::AttemptsExhausted), "a", None)),
-                "b",
-                D::New,
-                R::ContentChanged,
-            ),
-            (Some(known(Standing::Claimed, "a", None)), "b", D::Deferred, R::InFlight),
-            (
-                Some(known(Standing::Vanished, "a", Some("a"))),
-                "a",
-                D::Unchanged,
-                R::SameFingerprint,
-            ),
-            (Some(known(Standing::Vanished, "a", None)), "a", D::New, R::ContentChanged),
+            (Some(known(Phase::Done, "a", Some("a"))), "a", D::Unchanged, R::SameFingerprint),
+            (Some(known(Phase::Done, "a", Some("a"))), "b", D::Changed, R::ContentChanged),
+            (Some(known(Phase::Pending, "a", None)), "a", D::New, R::CarriedOver),
+            (Some(known(Phase::Pending, "a", None)), "b", D::New, R::ContentChanged),
+            (Some(known(Phase::Pending, "b", Some("a"))), "b", D::Changed, R::CarriedOver),
+            (Some(known(Phase::Pending, "b", Some("a"))), "a", D::Unchanged, R::SameFingerprint),
+            (Some(waiting(later, "a")), "a", D::Waiting, R::Backoff),
+            (Some(waiting(later, "a")), "b", D::New, R::ContentChanged),
+            (Some(waiting(Some(now()), "a")), "a", D::New, R::RetryDue),
+            (Some(parked(R::ForAPerson, "a")), "a", D::Parked, R::ForAPerson),
+            (Some(parked(R::AttemptsExhausted, "a")), "b", D::New, R::ContentChanged),
+            (Some(known(Phase::Claimed, "a", None)), "b", D::Deferred, R::InFlight),
+            (Some(known(Phase::Vanished, "a", Some("a"))), "a", D::Unchanged, R::SameFingerprint),
+            (Some(known(Phase::Vanished, "a", None)), "a", D::New, R::ContentChanged),
         ];
         for (known, fingerprint, decision, reason) in cases {
             assert_eq!(decided(known.clone(), fingerprint), (decision, reason), "{known:?}");
@@ -179,7 +162,7 @@ mod tests {
     #[test]
     fn an_item_that_reached_a_terminal_state_is_left_alone() {
         let seen = Seen { fingerprint: "b", terminal: true };
-        let known = known(Standing::Pending, "a", None);
+        let known = known(Phase::Pending, "a", None);
         let left = decide(seen, Some(&known), now());
         assert_eq!((left.decision, left.reason), (Decision::Vanished, Reason::OutOfQuery));
         assert_eq!(decide(seen, None, now()).decision, Decision::Unchanged);
@@ -187,8 +170,8 @@ mod tests {
 
     #[test]
     fn a_text_whose_attempts_are_used_up_gets_no_new_ones_by_coming_back() {
-        for standing in [Standing::Pending, Standing::Vanished, Standing::Done] {
-            let known = Known { exhausted: true, ..known(standing, "b", None) };
+        for phase in [Phase::Pending, Phase::Vanished, Phase::Done] {
+            let known = Known { exhausted: true, ..known(phase, "b", None) };
             assert_eq!(decided(Some(known), "a"), (Decision::Parked, Reason::AttemptsExhausted));
         }
     }
@@ -196,39 +179,42 @@ mod tests {
     #[test]
     fn a_wait_written_by_a_clock_a_year_ahead_is_over() {
         let next = Some(now() + jiff::SignedDuration::from_hours(24 * 365));
-        let known = known(Standing::Waiting(next), "a", None);
+        let known = waiting(next, "a");
         assert_eq!(decided(Some(known), "a"), (Decision::New, Reason::RetryDue));
     }
 
-    fn standing() -> impl Strategy<Value = Standing> {
+    /// What is known of an item in any phase, last seen with this text.
+    fn any_known(seen_before: &'static str) -> impl Strategy<Value = Known> {
         prop_oneof![
-            Just(Standing::Pending),
-            Just(Standing::Claimed),
-            Just(Standing::Done),
-            Just(Standing::Vanished),
-            Just(Standing::Parked(Reason::AttemptsExhausted)),
-            (-5_i64..5)
-                .prop_map(|s| Standing::Waiting(Some(now() + jiff::SignedDuration::from_secs(s)))),
+            Just(known(Phase::Pending, seen_before, None)),
+            Just(known(Phase::Claimed, seen_before, None)),
+            Just(known(Phase::Done, seen_before, None)),
+            Just(known(Phase::Vanished, seen_before, None)),
+            Just(parked(Reason::AttemptsExhausted, seen_before)),
+            (-5_i64..5).prop_map(move |s| {
+                waiting(Some(now() + jiff::SignedDuration::from_secs(s)), seen_before)
+            }),
         ]
     }
 
     proptest! {
         #[test]
         fn what_was_finished_with_this_text_is_never_work_again(
-            standing in standing(), seen_before in "[ab]", processed in "[ab]",
+            known in prop_oneof![any_known("a"), any_known("b")], processed in "[ab]",
         ) {
-            let known = known(standing, &seen_before, Some(&processed));
+            let known = Known { processed_fingerprint: Some(processed.clone()), ..known };
             let (decision, _) = decided(Some(known), &processed);
             prop_assert!(!matches!(decision, Decision::New | Decision::Changed));
         }
 
         #[test]
-        fn new_text_is_always_work_unless_it_is_in_flight(standing in standing()) {
-            let known = known(standing, "a", Some("b"));
+        fn new_text_is_always_work_unless_it_is_in_flight(known in any_known("a")) {
+            let known = Known { processed_fingerprint: Some("b".into()), ..known };
+            let phase = known.phase;
             let (decision, _) = decided(Some(known), "c");
             prop_assert_eq!(
                 matches!(decision, Decision::New | Decision::Changed),
-                standing != Standing::Claimed
+                phase != Phase::Claimed
             );
         }
     }

@@ -177,12 +177,12 @@ impl RunView {
                     }
                     _ => drop(self.titles.remove(item)),
                 }
-                *self.decisions.entry(decision_name(*decision).into()).or_default() += 1;
+                *self.decisions.entry(decision.into_str().into()).or_default() += 1;
             }
             Event::ItemsShared { shares } => self.shares = *shares,
             Event::PlanMade { work, unchanged, .. } => {
                 self.work = *work;
-                self.decisions.insert(decision_name(Decision::Unchanged).into(), *unchanged);
+                self.decisions.insert(Decision::Unchanged.into_str().into(), *unchanged);
             }
             Event::TriageStarted { .. } => self.step = Step::Triaging,
             Event::TriageEnded { failed, .. } => {
@@ -265,7 +265,8 @@ impl RunView {
 
     /// The run in figures.
     pub fn figures(&self) -> RunSummary {
-        let decided = |decision| self.decisions.get(decision_name(decision)).copied().unwrap_or(0);
+        let decided =
+            |decision: Decision| self.decisions.get(decision.into_str()).copied().unwrap_or(0);
         RunSummary {
             fetched: self.fetched,
             shares: self.shares,
@@ -314,33 +315,6 @@ impl SessionView {
             }
             _ => {}
         }
-    }
-}
-
-/// A decision as people read it.
-pub const fn decision_name(decision: Decision) -> &'static str {
-    match decision {
-        Decision::New => "new",
-        Decision::Changed => "changed",
-        Decision::Unchanged => "unchanged",
-        Decision::Deferred => "deferred",
-        Decision::Waiting => "waiting",
-        Decision::Parked => "parked",
-        Decision::Vanished => "vanished",
-    }
-}
-
-/// A live verdict as people read it.
-pub const fn verdict_name(verdict: LiveVerdict) -> &'static str {
-    match verdict {
-        LiveVerdict::Starting => "starting",
-        LiveVerdict::Working => "working",
-        LiveVerdict::Quiet => "quiet",
-        LiveVerdict::WaitingForModel => "waiting for model",
-        LiveVerdict::Retrying => "retrying",
-        LiveVerdict::FinishedNotExiting => "finished, not exiting",
-        LiveVerdict::Suspect => "suspect",
-        LiveVerdict::Hung => "hung",
     }
 }
 

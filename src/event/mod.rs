@@ -30,8 +30,9 @@ pub struct Recorded {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Event {
     /// A run began.
     RunStarted {

@@ -1,12 +1,14 @@
 //! The words that events are told with: decisions, reasons, verdicts, outcomes of runs.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::model::Usd;
 
 /// Why a run began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Trigger {
     /// The schedule.
     Schedule,
@@ -15,8 +17,9 @@ pub enum Trigger {
 }
 
 /// What the plan says about one item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Decision {
     /// Never seen before.
     New,
@@ -35,8 +38,9 @@ pub enum Decision {
 }
 
 /// Why the plan says it, or why work did not start: stable codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Reason {
     /// First sight.
     FirstSeen,
@@ -105,8 +109,9 @@ pub enum Reason {
 }
 
 /// Judgement of a live session, from evidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LiveVerdict {
     /// No init line yet.
     Starting,
@@ -229,8 +234,9 @@ pub struct RunSummary {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum RunOutcome {
     /// Everything that was due was done.
     Completed,

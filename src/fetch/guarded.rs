@@ -58,8 +58,8 @@ impl Guard {
             .await?;
         if from != to {
             self.sink.emit(Event::BreakerChanged {
-                from: from.as_str().to_owned(),
-                to: to.as_str().to_owned(),
+                from: from.into_str().to_owned(),
+                to: to.into_str().to_owned(),
                 until: to.until(),
                 reason: reason.to_owned(),
             });
@@ -76,7 +76,7 @@ impl Guard {
     async fn failed(&self, error: FetchError, setting: Option<String>) -> FetchError {
         let signal = Signal::Failed(error.class);
         let recorded = async {
-            self.record(signal, error.class.as_str()).await?;
+            self.record(signal, error.class.into_str()).await?;
             if !error.class.needs_a_person() {
                 return Ok(());
             }
@@ -125,7 +125,9 @@ impl Guard {
 
 fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) -> FetchError {
     let cause = match opened_by {
-        Some(class) => format!("is open until {until} after failures of class {}", class.as_str()),
+        Some(class) => {
+            format!("is open until {until} after failures of class {}", class.into_str())
+        }
         None => format!("is half-open and waits for its probe until {until}"),
     };
     let message = format!(

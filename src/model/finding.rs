@@ -1,55 +1,85 @@
 //! What a deep analysis leaves behind.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
-macro_rules! grade {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$vdoc])* $variant),+ }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(match self { $(Self::$variant => stringify!($variant)),+ })
-            }
-        }
-    };
+/// What could go wrong with the suggested change.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    strum::Display,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Risk {
+    /// Local and easy to undo.
+    Low,
+    /// Touches shared code.
+    Medium,
+    /// Touches data, money, security or a public contract.
+    High,
 }
 
-grade!(
-    /// What could go wrong with the suggested change.
-    Risk {
-        /// Local and easy to undo.
-        Low,
-        /// Touches shared code.
-        Medium,
-        /// Touches data, money, security or a public contract.
-        High,
-    }
-);
-grade!(
-    /// How long a person would take.
-    Effort {
-        /// Hours.
-        Small,
-        /// Days.
-        Medium,
-        /// Weeks.
-        Large,
-    }
-);
-grade!(
-    /// How sure the analysis is of itself.
-    Confidence {
-        /// A guess.
-        Low,
-        /// Likely.
-        Medium,
-        /// Read in the code.
-        High,
-    }
-);
+/// How long a person would take.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    strum::Display,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Effort {
+    /// Hours.
+    Small,
+    /// Days.
+    Medium,
+    /// Weeks.
+    Large,
+}
+
+/// How sure the analysis is of itself.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    strum::Display,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Confidence {
+    /// A guess.
+    Low,
+    /// Likely.
+    Medium,
+    /// Read in the code.
+    High,
+}
 
 /// A file the analysis points to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

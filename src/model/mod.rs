@@ -8,6 +8,7 @@ mod ids;
 mod item;
 mod money;
 mod outcome;
+mod phase;
 mod process;
 mod session;
 mod source;
@@ -23,6 +24,7 @@ pub use item::{
 };
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
+pub use phase::Phase;
 pub use process::ProcessIdentity;
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};

@@ -3,33 +3,33 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::Usd;
+use super::text::in_words;
 
 /// What a session is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    strum::Display,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Stage {
     /// All changed items at once, cheap model, no tools.
     Triage,
     /// One item on the code base.
     Deep,
-}
-
-impl Stage {
-    /// The name used in tables, logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Triage => "triage",
-            Self::Deep => "deep",
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// Who is asked to try again, and whether it counts.
@@ -46,8 +46,9 @@ pub enum RetryClass {
 }
 
 /// How one session ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Outcome {
     /// The result passed every check.
     Completed,
@@ -111,8 +112,9 @@ pub enum Outcome {
 }
 
 /// The detail inside an [`Outcome`]: closed as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum FailureKind {
     /// No line of JSON at all.
     NoJson,
@@ -173,31 +175,6 @@ pub enum FailureKind {
 }
 
 impl Outcome {
-    /// The short name used in tables and metrics.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::BadOutput { .. } => "bad_output",
-            Self::AgentError { .. } => "agent_error",
-            Self::ExitCode { .. } => "exit_code",
-            Self::Signal { .. } => "signal",
-            Self::SpawnFailed { .. } => "spawn_failed",
-            Self::InitTimeout => "init_timeout",
-            Self::TimedOut => "timed_out",
-            Self::Stalled => "stalled",
-            Self::Cancelled { .. } => "cancelled",
-            Self::OverBudget => "over_budget",
-            Self::TooManyProcesses => "too_many_processes",
-            Self::TooMuchMemory => "too_much_memory",
-            Self::TooManyReads => "too_many_reads",
-            Self::OutputFlood => "output_flood",
-            Self::Orphaned => "orphaned",
-            Self::ProviderLimit { .. } => "provider_limit",
-            Self::Unkillable => "unkillable",
-            Self::Panicked => "panicked",
-        }
-    }
-
     /// Does another try count against the item?
     pub const fn retry_class(&self) -> RetryClass {
         match self {
@@ -251,11 +228,11 @@ impl fmt::Display for Outcome {
             | Self::SpawnFailed { why }
             | Self::Cancelled { why }
             | Self::ProviderLimit { why } => {
-                write!(f, "{} ({})", self.name().replace('_', " "), why)
+                write!(f, "{} ({why})", in_words(self))
             }
             Self::ExitCode { code } => write!(f, "exit code {code}"),
             Self::Signal { signal } => write!(f, "signal {signal}"),
-            _ => f.write_str(&self.name().replace('_', " ")),
+            _ => f.write_str(&in_words(self)),
         }
     }
 }
@@ -263,13 +240,7 @@ impl fmt::Display for Outcome {
 /// `SchemaViolated` as `schema violated`.
 impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, letter) in format!("{self:?}").chars().enumerate() {
-            if letter.is_uppercase() && place > 0 {
-                f.write_str(" ")?;
-            }
-            write!(f, "{}", letter.to_ascii_lowercase())?;
-        }
-        Ok(())
+        f.write_str(&in_words(self))
     }
 }
 

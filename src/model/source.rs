@@ -68,8 +68,9 @@ pub struct Breaker {
 }
 
 /// Where a breaker stands.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "is", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum BreakerState {
     /// Requests go through.
     #[default]
@@ -89,15 +90,6 @@ pub enum BreakerState {
 }
 
 impl BreakerState {
-    /// The stable code used in events.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open { .. } => "open",
-            Self::HalfOpen { .. } => "half_open",
-        }
-    }
-
     /// Until when it lets nothing through, if it is open.
     pub const fn until(&self) -> Option<Timestamp> {
         match self {
@@ -108,8 +100,9 @@ impl BreakerState {
 }
 
 /// Why a source could not be read; decides retries, the breaker and the exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum FailureClass {
     /// The credential is missing, expired or refused.
     Auth,
@@ -140,25 +133,6 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
-    /// The stable code used in events and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auth => "auth",
-            Self::Denied => "denied",
-            Self::Config => "config",
-            Self::Gone => "gone",
-            Self::TooMany => "too_many",
-            Self::TooSlow => "too_slow",
-            Self::Version => "version",
-            Self::BadQuery => "bad_query",
-            Self::Conflict => "conflict",
-            Self::Throttled => "throttled",
-            Self::Down => "down",
-            Self::Transient => "transient",
-            Self::BreakerOpen => "breaker_open",
-        }
-    }
-
     /// Can only a person help, by another credential or another configuration?
     pub const fn needs_a_person(self) -> bool {
         matches!(self, Self::Auth | Self::Denied | Self::Config | Self::BadQuery)

@@ -8,12 +8,9 @@ pub fn clip(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A plain enum in words.
-pub fn word<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_value(value)
-        .ok()
-        .and_then(|value| value.as_str().map(|text| text.replace('_', " ")))
-        .unwrap_or_default()
+/// The name of an enum's value as people read it: `TimedOut` is `timed out`.
+pub fn in_words(value: impl Into<&'static str>) -> String {
+    value.into().replace('_', " ")
 }
 
 /// Milliseconds as people read them.
@@ -22,5 +19,43 @@ pub fn seconds(ms: u64) -> String {
         0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
         10_000..120_000 => format!("{} s", ms / 1000),
         _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::in_words;
+    use crate::event::{Decision, Event, LiveVerdict, Reason, RunOutcome, Trigger};
+    use crate::model::{
+        BreakerState, Complexity, Confidence, FailureClass, FailureKind, Outcome, Phase, Stage,
+    };
+
+    fn in_json(value: impl Serialize, tag: Option<&str>) -> String {
+        let json = serde_json::to_value(value).unwrap();
+        tag.map_or(json.clone(), |tag| json[tag].clone()).as_str().unwrap().to_owned()
+    }
+
+    /// JSON, tables, metrics and texts call a value by one name.
+    #[test]
+    fn the_name_of_a_value_is_the_one_in_json() {
+        macro_rules! same {
+            ($($value:expr),+ $(,)?) => { $(assert_eq!($value.into_str(), in_json($value, None));)+ };
+        }
+        same!(Stage::Deep, FailureKind::MaxOutputTokens, FailureClass::BreakerOpen, Phase::Claimed);
+        same!(Complexity::Moderate, Confidence::High, Decision::Vanished, Trigger::Schedule);
+        same!(Reason::MaxDeepPerRun, Reason::ForAPerson, LiveVerdict::FinishedNotExiting);
+        same!(RunOutcome::NothingNew);
+        let outcome = Outcome::BadOutput { why: FailureKind::NoJson };
+        assert_eq!(outcome.into_str(), in_json(&outcome, Some("kind")));
+        assert_eq!(BreakerState::Closed.into_str(), in_json(BreakerState::Closed, Some("is")));
+        let event = Event::ConfigBroken { message: String::new() };
+        assert_eq!(event.into_str(), in_json(&event, Some("event")));
+    }
+
+    #[test]
+    fn names_are_read_in_words() {
+        assert_eq!(in_words(Reason::MaxDeepPerRun), "max deep per run");
     }
 }

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::event::{RunOutcome, RunSummary};
-use crate::model::{RunId, Verdict};
+use crate::model::{Phase, RunId, Verdict};
 use crate::settings::HeldSecrets;
 use crate::store::{
-    FindingRow, JudgedItem, OpenItems, Phase, RunRow, SessionRow, StageSpending, Store, StoreError,
+    FindingRow, JudgedItem, OpenItems, RunRow, SessionRow, StageSpending, Store, StoreError,
 };
 use crate::triage;
 

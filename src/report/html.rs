@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 
 use super::digest::{Report, minute};
 use super::markdown::{outcome, took, web_address};
-use crate::model::text::word;
+use crate::model::text::in_words;
 use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, JudgedItem};
 
@@ -207,8 +207,8 @@ fn open(page: &mut String, report: &Report) -> fmt::Result {
             "<li>{} {}: <b>{}</b> ({}{})</li>",
             escape(&short_key(&item.key)),
             escape(&item.title),
-            escape(&word(&item.phase)),
-            escape(&word(&item.reason)),
+            escape(&in_words(&item.phase)),
+            escape(&in_words(&item.reason)),
             next.unwrap_or_default()
         )?;
     }

@@ -1,8 +1,8 @@
 //! One line per event for people who read a log instead of a screen. Pure.
 
-use crate::event::fold::{RunView, decision_name};
+use crate::event::fold::RunView;
 use crate::event::{Decision, Event, Recorded};
-use crate::model::text::{clip, seconds, word};
+use crate::model::text::{clip, in_words, seconds};
 use crate::model::{ItemKey, Usd};
 use crate::store::StageSpending;
 
@@ -53,7 +53,7 @@ fn step_line(event: &Event) -> Option<String> {
             format!("ALARM    session {session} cannot be killed: {detail}")
         }
         Event::RunEnded { outcome, duration_ms, .. } => {
-            format!("run      {} after {}", word(outcome), seconds(*duration_ms))
+            format!("run      {} after {}", in_words(outcome), seconds(*duration_ms))
         }
         _ => return None,
     })
@@ -65,14 +65,14 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
     let subject = |item: &ItemKey| format!(" {}", name(item));
     Some(match event {
         Event::ItemDecided { item, decision, reason, .. } if *decision != Decision::Unchanged => {
-            format!("{:<8} {} ({})", decision_name(*decision), name(item), word(reason))
+            format!("{:<8} {} ({})", decision.into_str(), name(item), in_words(reason))
         }
         Event::ItemTriaged { item, deep, reason, .. } => {
             let verdict = if *deep { "deep" } else { "settled" };
             format!("{verdict:<8} {}: {}", name(item), clip(reason, 90))
         }
         Event::AdmissionRefused { reason, detail, .. } => {
-            format!("wait     {} ({detail})", word(reason))
+            format!("wait     {} ({detail})", in_words(reason))
         }
         Event::SessionRegistered { stage, item, attempt, tier, .. } => {
             let subject = item.as_ref().map(subject).unwrap_or_default();
@@ -104,12 +104,14 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             format!("not written to {}: {message}", name(item))
         }
         Event::ItemDeferred { item, reason } => {
-            format!("deferred {} ({})", name(item), word(reason))
+            format!("deferred {} ({})", name(item), in_words(reason))
         }
         Event::ItemWaiting { item, next_attempt, outcome, .. } => {
             format!("waiting  {} ({outcome}), next attempt {next_attempt}", name(item))
         }
-        Event::ItemParked { item, reason } => format!("parked   {} ({})", name(item), word(reason)),
+        Event::ItemParked { item, reason } => {
+            format!("parked   {} ({})", name(item), in_words(reason))
+        }
         _ => return None,
     })
 }

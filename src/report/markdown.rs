@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::digest::{Report, minute};
 use crate::analyze;
-use crate::model::text::{seconds, word};
+use crate::model::text::{in_words, seconds};
 use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, JudgedItem, RunRow};
 
@@ -123,8 +123,8 @@ fn open(page: &mut String, report: &Report) {
             "- {} {}: {} ({}{})",
             short_key(&item.key),
             line(&item.title),
-            word(&item.phase),
-            word(&item.reason),
+            in_words(&item.phase),
+            in_words(&item.reason),
             next.unwrap_or_default()
         );
     }
@@ -135,7 +135,7 @@ fn open(page: &mut String, report: &Report) {
 
 /// How a run ended, in words.
 pub(super) fn outcome(run: &RunRow) -> String {
-    run.outcome.map_or_else(|| "in progress".into(), |outcome| word(&outcome))
+    run.outcome.map_or_else(|| "in progress".into(), |outcome| in_words(&outcome))
 }
 
 /// How long a run took.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::event::{Reason, RunOutcome, RunSummary, Shares};
-use crate::model::text::{clip, word};
+use crate::model::text::{clip, in_words};
 use crate::model::{RunId, Usd};
 use crate::report::lines::short_key;
 use crate::store::{FindingRow, OpenItems};
@@ -78,7 +78,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         // Writing to a string cannot fail.
         let _: std::fmt::Result = writeln!(text, "  {name:<12}{value}");
     };
-    row("outcome", word(&report.outcome));
+    row("outcome", in_words(&report.outcome));
     if let Some(error) = &report.error {
         row("because", error.clone());
     }
@@ -149,14 +149,13 @@ fn render_findings(text: &mut String, report: &RunReport) {
     let _: std::fmt::Result = writeln!(text, "\n{:<66}{:<7}effort", "Findings", "risk");
     for row in &report.findings {
         let finding = &row.finding;
-        let (risk, effort) = (finding.risk.to_string(), finding.effort.to_string());
         let _: std::fmt::Result = writeln!(
             text,
             "  {:<7}{:<57}{:<7}{}",
             short_key(&row.key),
             clip(&row.title, 55),
-            risk.to_lowercase(),
-            effort.to_lowercase()
+            finding.risk.into_str(),
+            finding.effort.into_str()
         );
         let place = finding.files.first().map(|file| file.path.as_str());
         for line in place.into_iter().chain([finding.summary.as_str()]) {
@@ -177,7 +176,7 @@ fn render_open(text: &mut String, report: &RunReport) {
             "  {:<7}{}\n         {}: {}{when}",
             short_key(&row.key),
             clip(&row.title, 70),
-            word(&row.phase),
+            in_words(&row.phase),
             explain(row.reason),
         );
     }
@@ -193,7 +192,7 @@ fn explain(reason: Reason) -> String {
         Reason::MaxDeepPerRun => "limits.max_deep_per_run".into(),
         Reason::Budget => "the budget would be exceeded".into(),
         Reason::ForAPerson => "left to a person (triage's default)".into(),
-        reason => word(&reason),
+        reason => in_words(&reason),
     }
 }
 

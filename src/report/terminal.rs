@@ -8,10 +8,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::event::fold::{RunView, SessionView, Step, verdict_name};
+use crate::event::fold::{RunView, SessionView, Step};
 use crate::event::{Event, Recorded};
 use crate::model::SessionId;
-use crate::model::text::clip;
+use crate::model::text::{clip, in_words};
 use crate::report::lines::{line, short_key};
 
 /// How progress is shown.
@@ -141,10 +141,10 @@ fn session_line(view: &RunView, session: &SessionView) -> String {
         || "all changed items".into(),
         |item| format!("{} {}", short_key(item), clip(view.title(item), 30)),
     );
-    let state = session.stopping.as_ref().map_or_else(
-        || verdict_name(session.verdict).to_owned(),
-        |reason| format!("stopping: {reason}"),
-    );
+    let state = session
+        .stopping
+        .as_ref()
+        .map_or_else(|| in_words(session.verdict), |reason| format!("stopping: {reason}"));
     let last = if session.last_progress.is_empty() {
         String::new()
     } else {

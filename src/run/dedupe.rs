@@ -7,12 +7,11 @@ use jiff::Timestamp;
 use super::clean::{CleanPage, without_texts};
 use super::{RunContext, RunError};
 use crate::dedupe::{
-    self, Decided, FingerprintInputs, Known, QueuedItem, Seen, Standing, fingerprint,
-    raw_fingerprint,
+    self, Decided, FingerprintInputs, Known, QueuedItem, Seen, fingerprint, raw_fingerprint,
 };
 use crate::event::{Decision, Reason};
-use crate::model::{CleanItem, ItemKey};
-use crate::store::{KnownItem, Phase, Planned, Write};
+use crate::model::{CleanItem, ItemKey, Phase};
+use crate::store::{KnownItem, Planned, Write};
 
 /// A page with a decision on every item.
 pub(super) struct DecidedPage {
@@ -86,9 +85,9 @@ fn decide_item(
 ) -> DecidedItem {
     let known = known.get(&item.item.key);
     let terminal = cx.is_terminal(&item.item.state);
-    let standing = known.map(|known| standing(known, cx.config.limits.max_attempts));
+    let stored = known.map(|known| known_item(known, cx.config.limits.max_attempts));
     let seen = Seen { fingerprint: &fingerprint, terminal };
-    let mut decided = dedupe::decide(seen, standing.as_ref(), cx.now());
+    let mut decided = dedupe::decide(seen, stored.as_ref(), cx.now());
     if !readable && matches!(decided.decision, Decision::New | Decision::Changed) {
         decided.decision = Decision::Parked;
         decided.reason = Reason::CannotBeRead;
@@ -130,17 +129,11 @@ fn row_write(
     }
 }
 
-fn standing(known: &KnownItem, max_attempts: u32) -> Known {
-    let standing = match known.phase {
-        Phase::Pending => Standing::Pending,
-        Phase::Claimed => Standing::Claimed,
-        Phase::Done => Standing::Done,
-        Phase::Waiting => Standing::Waiting(known.next_attempt),
-        Phase::Parked => Standing::Parked(known.reason),
-        Phase::Vanished => Standing::Vanished,
-    };
+fn known_item(known: &KnownItem, max_attempts: u32) -> Known {
     Known {
-        standing,
+        phase: known.phase,
+        reason: known.reason,
+        next_attempt: known.next_attempt,
         fingerprint: known.fingerprint.clone(),
         processed_fingerprint: known.processed_fingerprint.clone(),
         verdict: known.verdict.clone(),

@@ -4,7 +4,7 @@
 //! the next run tries again: whoever corrects the setting has nothing else to do.
 
 use super::{RunContext, RunError};
-use crate::model::text::word;
+use crate::model::text::in_words;
 use crate::model::{FailureKind, Outcome, SessionEnd, Stage};
 use crate::settings::{AgentAuth, Config};
 
@@ -60,7 +60,7 @@ fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Optio
         ),
         _ => format!(
             "cannot start {command:?} ({}): correct [agent] command; `heartbeat doctor` checks it",
-            word(&why)
+            in_words(&why)
         ),
     })
 }
@@ -74,7 +74,7 @@ pub(super) fn provider_reason(why: FailureKind, config: &Config) -> String {
         (FailureKind::Authentication, AgentAuth::Login) => {
             "authentication: log the agent in again, or correct [agent] credential_env".to_owned()
         }
-        _ => word(&why),
+        _ => in_words(&why),
     }
 }
 

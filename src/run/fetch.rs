@@ -71,7 +71,7 @@ impl Reader {
 }
 
 fn failed(cx: &RunContext, error: FetchError) -> RunError {
-    let (class, message) = (error.class.as_str().into(), error.message.clone());
+    let (class, message) = (error.class.into_str().into(), error.message.clone());
     cx.emit(Event::FetchFailed { class, message });
     error.into()
 }

@@ -76,7 +76,7 @@ pub(super) async fn publish(
     match written.await.unwrap_or_else(|| Err(stopped())) {
         Ok(written) => Ok(cx.journal.publications().record(item, written).await?),
         Err(error) => {
-            let (class, message) = (error.class.as_str().into(), error.message);
+            let (class, message) = (error.class.into_str().into(), error.message);
             cx.emit(Event::PublishFailed { item, class, message });
             Ok(())
         }

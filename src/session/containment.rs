@@ -12,11 +12,13 @@ use crate::settings::Containment;
 
 /// The tiers, strongest first. What holds for all of them: one keeper per session, no process left
 /// when the keeper has swept. They differ in what happens when the keeper itself is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Tier {
     /// A PID namespace and a control group.
     #[serde(rename = "pidns+cgroup")]
+    #[strum(serialize = "pidns+cgroup")]
     PidnsCgroup,
     /// A PID namespace: the kernel kills the tree with its keeper.
     Pidns,
@@ -45,17 +47,6 @@ impl Tier {
         matches!(self, Self::PidnsCgroup | Self::Pidns)
     }
 
-    /// The name in rows, events and messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::PidnsCgroup => "pidns+cgroup",
-            Self::Pidns => "pidns",
-            Self::Cgroup => "cgroup",
-            Self::Subreaper => "subreaper",
-            Self::Tracked => "tracked",
-        }
-    }
-
     /// What a person should know about it.
     pub const fn explanation(self) -> &'static str {
         match self {
@@ -76,7 +67,7 @@ impl Tier {
 
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.into_str())
     }
 }
 
@@ -143,7 +134,7 @@ mod tests {
     #[test]
     fn names_match_what_is_stored() {
         for tier in [Tier::PidnsCgroup, Tier::Pidns, Tier::Cgroup, Tier::Subreaper, Tier::Tracked] {
-            assert_eq!(serde_json::to_value(tier).unwrap(), tier.as_str());
+            assert_eq!(serde_json::to_value(tier).unwrap(), tier.into_str());
         }
     }
 }

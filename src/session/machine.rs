@@ -68,8 +68,10 @@ impl Cause {
 
     /// The name in the event.
     pub fn name(self) -> String {
-        self.outcome()
-            .map_or_else(|| "finished_not_exiting".to_owned(), |outcome| outcome.name().to_owned())
+        self.outcome().map_or_else(
+            || "finished_not_exiting".to_owned(),
+            |outcome| outcome.into_str().to_owned(),
+        )
     }
 }
 

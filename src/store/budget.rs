@@ -79,7 +79,7 @@ pub(super) fn reserve(
         params![
             reservation.session,
             reservation.run,
-            reservation.stage.as_str(),
+            reservation.stage.into_str(),
             reservation.day,
             wanted
         ],

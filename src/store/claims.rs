@@ -71,7 +71,7 @@ impl Claims<'_, Journal> {
                 params![
                     claim.session,
                     claim.run,
-                    claim.stage.as_str(),
+                    claim.stage.into_str(),
                     deep_item(&claim),
                     attempt,
                     to_json(&claim.subject)?,

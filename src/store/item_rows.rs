@@ -4,12 +4,11 @@ use jiff::Timestamp;
 use rusqlite::{Params, Row};
 use serde::Serialize;
 
-use super::items::Phase;
 use super::rows::{Ms, from_json, from_optional_json, from_word, optional_time};
 use super::subjects::{Items, Reader};
 use super::{Sql, StoreError};
 use crate::event::Reason;
-use crate::model::{ItemKey, RunId, Verdict};
+use crate::model::{ItemKey, Phase, RunId, Verdict};
 
 /// An item's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,31 +4,12 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use serde::{Deserialize, Serialize};
 
-use super::rows::{Ms, from_optional_json, from_word, to_word};
+use super::rows::{Ms, from_optional_json, from_word};
 use super::subjects::{Items, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::event::{Decision, Event, Reason};
-use crate::model::{ItemId, ItemKey, Verdict};
-
-/// Where an item stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Work that waits for its turn.
-    Pending,
-    /// A session for it is running, or was when heartbeat died.
-    Claimed,
-    /// Finished; nothing to do until it changes.
-    Done,
-    /// Failed; there will be another attempt.
-    Waiting,
-    /// Left to people until it changes or is retried.
-    Parked,
-    /// Gone from the source.
-    Vanished,
-}
+use crate::model::{ItemId, ItemKey, Phase, Verdict};
 
 /// What is known of an item before a run looks at it.
 #[derive(Debug, Clone, PartialEq)]
@@ -203,7 +184,7 @@ pub(super) fn defer_item(
             "UPDATE heartbeat_state SET reason = ?2
              WHERE key = ?1 AND phase = 'pending'",
         )?
-        .execute(params![key, to_word(&reason)?])?;
+        .execute(params![key, reason.into_str()])?;
     if changed > 0 {
         events.push(Event::ItemDeferred { item: key.clone(), reason });
     }
@@ -222,7 +203,7 @@ pub(super) fn vanish_item(
             "UPDATE heartbeat_state SET phase = 'vanished', reason = ?3,
                  next_attempt = NULL, last_seen = ?2 WHERE key = ?1 AND phase <> 'vanished'",
         )?
-        .execute(params![key, Ms(now), to_word(&reason)?])?;
+        .execute(params![key, Ms(now), reason.into_str()])?;
     if changed > 0 {
         let (rev, title) = title_of(transaction, key)?;
         let decision = Decision::Vanished;

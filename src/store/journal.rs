@@ -210,21 +210,13 @@ fn append(
     // As it is stored, so that whoever follows and whoever reads later see the same event.
     let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
     let body = to_json(&event)?;
-    let name = event_name(&body);
+    let name = event.into_str();
     transaction
         .prepare_cached(
             "INSERT INTO events (at, run, event, session, item, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![Ms(at), run, name, event.session(), event.item(), body])?;
     Ok(Recorded { seq: transaction.last_insert_rowid(), at, run, event })
-}
-
-/// The tag is the first key of the JSON that serde writes for [`Event`].
-fn event_name(body: &str) -> String {
-    serde_json::from_str::<serde_json::Value>(body)
-        .ok()
-        .and_then(|value| value.get("event")?.as_str().map(str::to_owned))
-        .unwrap_or_default()
 }
 
 /// Name of the copy of a run's events for readers.

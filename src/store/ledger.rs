@@ -95,7 +95,7 @@ fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
         params![
             row.session.id,
             row.session.run,
-            row.session.stage.as_str(),
+            row.session.stage.into_str(),
             row.session.item,
             row.session.attempt,
             row.keeper.pid,

@@ -63,8 +63,8 @@ fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ItemId, ItemKey};
-    use crate::store::{DATABASE, FirstRunFact, Phase, Store};
+    use crate::model::{ItemId, ItemKey, Phase};
+    use crate::store::{DATABASE, FirstRunFact, Store};
 
     /// Sample data of each version, put in as soon as its schema is there.
     const SAMPLES: [&str; MIGRATIONS.len()] = [

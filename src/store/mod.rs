@@ -57,7 +57,7 @@ pub use dry::scratch_copy;
 pub use error::StoreError;
 pub use findings::FindingRow;
 pub use item_rows::{ItemRow, JudgedItem, OpenItems};
-pub use items::{KnownItem, Phase, Revisit};
+pub use items::{KnownItem, Revisit};
 pub use journal::{Journal, run_folder};
 pub use lock::{Held, Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};

@@ -4,13 +4,13 @@
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
-use super::items::{Phase, defer_item, vanish_item};
-use super::rows::{Ms, to_word};
+use super::items::{defer_item, vanish_item};
+use super::rows::Ms;
 use super::sources::{FirstRunFact, move_cursor, set_first_run};
 use super::subjects::Items;
 use super::{Journal, Sql, StoreError};
 use crate::event::{Decision, Event, Reason};
-use crate::model::{ItemId, ItemKey};
+use crate::model::{ItemId, ItemKey, Phase};
 
 /// What a decision makes of an item's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,8 +200,8 @@ fn upsert(
             Ms(planned.changed_at),
             planned.fingerprint,
             finished.then_some(&planned.fingerprint),
-            to_word(&phase)?,
-            to_word(&reason)?,
+            phase.into_str(),
+            reason.into_str(),
             Ms(now),
             planned.attempts,
         ])

@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde_json::Value;
 
 use super::items::vanish_item;
-use super::rows::{Ms, from_json, from_optional_json, from_word, to_json, to_word};
+use super::rows::{Ms, from_json, from_optional_json, from_word, to_json};
 use super::subjects::{Reader, Results};
 use super::{Journal, Sql, StoreError, budget};
 use crate::event::{Event, Reason};
@@ -231,7 +231,7 @@ fn apply_verdict(
             result.fingerprint,
             to_json(&result.verdict)?,
             phase,
-            to_word(&reason)?,
+            reason.into_str(),
             Ms(now)
         ])?;
     if changed == 0 {
@@ -317,7 +317,7 @@ fn wait(
 fn park(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reason) -> Sql<Event> {
     transaction.execute(
         "UPDATE heartbeat_state SET phase = 'parked', reason = ?2, next_attempt = NULL WHERE key = ?1",
-        params![subject.key, to_word(&reason)?],
+        params![subject.key, reason.into_str()],
     )?;
     Ok(Event::ItemParked { item: subject.key.clone(), reason })
 }
@@ -327,7 +327,7 @@ fn give_back(transaction: &Transaction<'_>, subject: &Subject<'_>, reason: Reaso
         "UPDATE heartbeat_state
          SET phase = 'pending', reason = ?2, attempts = max(attempts - 1, 0)
          WHERE key = ?1 AND phase = 'claimed'",
-        params![subject.key, to_word(&reason)?],
+        params![subject.key, reason.into_str()],
     )?;
     // Its money was settled when its row was closed; only the attempt does not count.
     transaction.execute("UPDATE attempts SET counted = 0 WHERE session = ?1", [subject.session])?;

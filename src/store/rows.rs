@@ -65,11 +65,6 @@ pub fn to_json<T: Serialize>(value: &T) -> Sql<String> {
     serde_json::to_string(value).map_err(|e| Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// A plain enum as its name in JSON, without the quotes.
-pub fn to_word<T: Serialize>(value: &T) -> Sql<String> {
-    Ok(to_json(value)?.trim_matches('"').to_owned())
-}
-
 /// The value of a JSON column.
 pub fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<T> {
     parse(row.get_ref(column)?.as_str()?, false)
@@ -83,12 +78,12 @@ pub fn from_optional_json<T: DeserializeOwned>(
     row.get_ref(column)?.as_str_or_null()?.map(|text| parse(text, false)).transpose()
 }
 
-/// The enum of a column written with [`to_word`].
+/// The enum whose name is in a column.
 pub fn from_word<T: DeserializeOwned>(row: &Row<'_>, column: impl RowIndex) -> Sql<T> {
     parse(row.get_ref(column)?.as_str()?, true)
 }
 
-/// The enum of a column written with [`to_word`] that may be null.
+/// The enum whose name is in a column that may be null.
 pub fn from_optional_word<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Sql<Option<T>> {
     row.get_ref(column)?.as_str_or_null()?.map(|text| parse(text, true)).transpose()
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rusqlite::{Row, params};
 use serde::Serialize;
 
-use super::rows::{Ms, from_optional_json, from_optional_word, from_word, to_json, to_word};
+use super::rows::{Ms, from_optional_json, from_optional_word, from_word, to_json};
 use super::subjects::{Reader, Runs};
 use super::{Journal, Sql, StoreError};
 use crate::event::{Event, RunOutcome, RunSummary, Trigger};
@@ -40,7 +40,7 @@ impl Runs<'_, Journal> {
                 )?;
                 transaction.execute(
                     "INSERT INTO runs (run, trigger, started_at) VALUES (?1, ?2, ?3)",
-                    params![run, to_word(&trigger)?, now],
+                    params![run, trigger.into_str(), now],
                 )?;
                 events.push(Event::RunStarted { trigger, max_live_sessions });
                 Ok(())
@@ -60,7 +60,7 @@ impl Runs<'_, Journal> {
                 let started: Ms = transaction.query_row(
                     "UPDATE runs SET ended_at = ?2, outcome = ?3, summary = ?4 WHERE run = ?1
                  RETURNING started_at",
-                    params![run, Ms(now), to_word(&outcome)?, to_json(&summary)?],
+                    params![run, Ms(now), outcome.into_str(), to_json(&summary)?],
                     |row| row.get(0),
                 )?;
                 // What is still queued was left by this run. Everything queued ages alike, so nothing

@@ -9,8 +9,8 @@ use super::*;
 use crate::clock::Clock;
 use crate::event::{Decision, Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
 use crate::model::{
-    Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, ProcessIdentity, Risk,
-    RunId, SessionEnd, SessionId, SessionRef, Stage, Usage, Usd, Verdict,
+    Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, Phase, ProcessIdentity,
+    Risk, RunId, SessionEnd, SessionId, SessionRef, Stage, Usage, Usd, Verdict,
 };
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 

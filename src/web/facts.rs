@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::model::{SourceRecord, Usd};
+use crate::model::{Phase, SourceRecord, Usd};
 use crate::process::machine::Machine;
 use crate::process::program;
 use crate::schedule::{Schedule, day_in};
 use crate::settings::Config;
 use crate::store::{
-    ActiveSession, Held, Phase, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
+    ActiveSession, Held, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
 };
 
 /// The one provider so far, as the run names it.

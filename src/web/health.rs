@@ -26,7 +26,7 @@ use serde::Serialize;
 use super::facts::Facts;
 use crate::event::RunOutcome;
 use crate::model::BreakerState;
-use crate::model::text::word;
+use crate::model::text::in_words;
 use crate::store::HolderHealth;
 
 /// Facts older than this are no basis for a judgement.
@@ -37,8 +37,9 @@ const BUDGET_WARNING: i64 = 80;
 const EMERGENCY_LOAD: f64 = 4.0;
 
 /// The judgement in a word; the worst reason decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Status {
     /// No reason to look.
     Healthy,
@@ -46,17 +47,6 @@ pub enum Status {
     Degraded,
     /// It does not do its work, or something is out of control.
     Unhealthy,
-}
-
-impl Status {
-    /// As it is written in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Degraded => "degraded",
-            Self::Unhealthy => "unhealthy",
-        }
-    }
 }
 
 /// One doubt.
@@ -137,7 +127,7 @@ fn breaker(facts: &Facts) -> Option<Doubt> {
     let message = match &facts.source.breaker.state {
         BreakerState::Closed => return None,
         BreakerState::Open { until, class } => {
-            let class = class.as_str();
+            let class = class.into_str();
             format!("the source failed ({class}); its circuit breaker is open until {until}")
         }
         BreakerState::HalfOpen { since } => {
@@ -154,7 +144,7 @@ fn last_run(facts: &Facts) -> Option<Doubt> {
     }
     let run = facts.last_ended()?;
     let outcome = run.outcome?;
-    let message = format!("the last run ended: {}", word(&outcome));
+    let message = format!("the last run ended: {}", in_words(&outcome));
     match outcome {
         RunOutcome::Completed | RunOutcome::NothingNew | RunOutcome::Interrupted => None,
         RunOutcome::SomeFailed

@@ -8,14 +8,14 @@ use std::fmt::Write as _;
 use super::facts::Facts;
 use super::health::{Health, Status};
 use crate::event::RunOutcome;
-use crate::model::text::word;
 use crate::store::{DURATION_BUCKETS, SessionTotal};
 
 /// The media type of what is rendered.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What a family counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Kind {
     /// Only ever grows.
     Counter,
@@ -23,16 +23,6 @@ pub enum Kind {
     Gauge,
     /// Counts by size.
     Histogram,
-}
-
-impl Kind {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
 }
 
 type Fill = fn(&mut Family<'_>, &Facts, &Health);
@@ -45,7 +35,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
     }),
     ("health_status", Kind::Gauge, "1 for the current status of /health, 0 for the others.", |family, _, health| {
         for status in [Status::Healthy, Status::Degraded, Status::Unhealthy] {
-            family.add("", &[("status", status.as_str())], flag(health.status == status));
+            family.add("", &[("status", status.into_str())], flag(health.status == status));
         }
     }),
     ("sessions_running", Kind::Gauge, "Sessions running now.", |family, facts, _| {
@@ -109,7 +99,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
     }),
     ("items", Kind::Gauge, "Work items, by phase.", |family, facts, _| {
         for (phase, items) in &facts.items {
-            family.add("", &[("phase", &word(phase))], (*items).into());
+            family.add("", &[("phase", phase.into_str())], (*items).into());
         }
     }),
     ("cost_usd_total", Kind::Counter, "Spent as the agent reports it, in US dollars, by purpose; the worst case where it reported none.", |family, facts, _| {
@@ -119,7 +109,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
     }),
     ("cost_today_usd", Kind::Gauge, "Spent since midnight UTC, in US dollars, by purpose.", |family, facts, _| {
         for spent in &facts.today_by_stage {
-            family.add("", &[("phase", spent.stage.as_str())], spent.spent.dollars());
+            family.add("", &[("phase", spent.stage.into_str())], spent.spent.dollars());
         }
     }),
     ("tokens_total", Kind::Counter, "Tokens used, by type.", |family, facts, _| {
@@ -140,7 +130,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
         family.add("", &[("window", "run")], left(facts.limits.per_run, run));
     }),
     ("circuit_state", Kind::Gauge, "1 for the current state of the source's circuit breaker, 0 for the others.", |family, facts, _| {
-        let now = facts.source.breaker.state.as_str();
+        let now = facts.source.breaker.state.into_str();
         for state in ["closed", "open", "half_open"] {
             family.add("", &[("state", state)], flag(state == now));
         }
@@ -196,7 +186,7 @@ pub fn render(facts: &Facts, health: &Health) -> String {
         if samples.is_empty() {
             continue;
         }
-        let kind = kind.as_str();
+        let kind = kind.into_str();
         let _: std::fmt::Result = write!(
             text,
             "# HELP heartbeat_{name} {help}\n# TYPE heartbeat_{name} {kind}\n{samples}"

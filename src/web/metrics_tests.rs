@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::model::{Stage, Usd};
+use crate::model::{Phase, Stage, Usd};
 use crate::settings::Config;
-use crate::store::{Phase, StageSpending};
+use crate::store::StageSpending;
 use crate::web::health::judge;
 
 fn facts() -> Facts {

@@ -98,7 +98,7 @@ async fn drive(folder: &Path, tier: &str, misbehaviour: Misbehaviour) {
         end = rig.supervisor.run(spec, &HostileAgent, stop.signal()) => end.unwrap(),
         () = told => unreachable!(),
     };
-    tell(&format!("ended {} {}", end.outcome.name(), end.survivors));
+    tell(&format!("ended {} {}", end.outcome.into_str(), end.survivors));
 }
 
 async fn restart(folder: &Path) {

@@ -12,7 +12,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use crate::event::fold::Step;
 use crate::event::{Event, Recorded, RunOutcome, RunSummary};
-use crate::model::text::word;
+use crate::model::text::in_words;
 use crate::model::{Outcome, RunId, SessionId, Stage, Usage};
 
 /// What has begun and not ended.
@@ -71,7 +71,7 @@ impl Spans {
         match &recorded.event {
             Event::RunStarted { trigger, .. } => {
                 let mut open = Open::at(at);
-                open.attributes.push(KeyValue::new("heartbeat.run.trigger", word(trigger)));
+                open.attributes.push(KeyValue::new("heartbeat.run.trigger", trigger.into_str()));
                 self.run = Some(open);
                 Vec::new()
             }
@@ -98,7 +98,7 @@ impl Spans {
                 open.attributes = vec![
                     KeyValue::new("gen_ai.operation.name", "invoke_agent"),
                     KeyValue::new("gen_ai.provider.name", "anthropic"),
-                    KeyValue::new("gen_ai.agent.name", agent_name(*stage)),
+                    KeyValue::new("gen_ai.agent.name", *stage.into_str()),
                     KeyValue::new("gen_ai.conversation.id", session.to_string()),
                     KeyValue::new("heartbeat.session.id", session.to_string()),
                     KeyValue::new("heartbeat.session.attempt", i64::from(*attempt)),
@@ -131,7 +131,7 @@ impl Spans {
                     ..span(
                         run,
                         session_span(*session),
-                        format!("invoke_agent {}", agent_name(*stage)),
+                        format!("invoke_agent {}", *stage.into_str()),
                         open,
                         at,
                     )
@@ -172,7 +172,7 @@ impl Spans {
         let count =
             |name, value: u64| KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX));
         open.attributes.extend([
-            KeyValue::new("heartbeat.run.outcome", word(&outcome).replace(' ', "_")),
+            KeyValue::new("heartbeat.run.outcome", outcome.into_str()),
             count("heartbeat.run.fetched", summary.fetched),
             count("heartbeat.run.triaged", summary.triaged),
             count("heartbeat.run.analysed", summary.analysed),
@@ -181,15 +181,11 @@ impl Spans {
             KeyValue::new("heartbeat.run.cost_usd", summary.cost.dollars()),
         ]);
         let well = matches!(outcome, RunOutcome::Completed | RunOutcome::NothingNew);
-        let status = if well { Status::Ok } else { Status::error(word(&outcome)) };
+        let status = if well { Status::Ok } else { Status::error(in_words(&outcome)) };
         let whole = span(run, second_half(run.0), "run".to_owned(), open, at);
         ended.push(SpanData { status, ..whole });
         ended
     }
-}
-
-const fn agent_name(stage: Stage) -> &'static str {
-    stage.as_str()
 }
 
 fn used(usage: &Usage) -> [KeyValue; 5] {
@@ -205,12 +201,12 @@ fn used(usage: &Usage) -> [KeyValue; 5] {
 
 fn ended(outcome: &Outcome, swept: u32, survivors: u32) -> Vec<KeyValue> {
     let mut attributes = vec![
-        KeyValue::new("heartbeat.session.outcome", outcome.name()),
+        KeyValue::new("heartbeat.session.outcome", outcome.into_str()),
         KeyValue::new("heartbeat.session.swept", i64::from(swept)),
         KeyValue::new("heartbeat.session.survivors", i64::from(survivors)),
     ];
     if !outcome.is_success() {
-        attributes.push(KeyValue::new("error.type", outcome.name()));
+        attributes.push(KeyValue::new("error.type", outcome.into_str()));
     }
     attributes
 }

@@ -243,7 +243,7 @@ impl Transport {
         let origin = self.credential.origin();
         let asked = RequestInfo { what: &call.what, base_url: &self.base_url, credential: &origin };
         let failure = classify(&facts, &body, asked);
-        tracing::debug!(status = facts.status, class = failure.class.as_str(), "request failed");
+        tracing::debug!(status = facts.status, class = failure.class.into_str(), "request failed");
         Err(failure)
     }
 
