@@ -246,10 +246,10 @@ mod tests {
         for part in [
             "+ 4 carried over",
             "+ 19 recorded as seen (baseline)",
-            "+ 5 beyond limits.max_items_per_run",
-            "+ 6 not now",
+            "+ 5 over limits.max_items_per_run",
+            "+ 6 not due",
             "$0.00 (as the agent reports it)",
-            "+ $1.50 counted at worst",
+            "+ $1.50, the worst case",
         ] {
             assert!(told.contains(part), "{told}");
         }

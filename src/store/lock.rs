@@ -345,7 +345,10 @@ mod tests {
         std::fs::write(folder.path().join(LOCK), serde_json::to_string(&elsewhere).unwrap())
             .unwrap();
         let error = take(folder.path(), "--once", &clock).unwrap_err();
-        assert!(error.to_string().contains("on another machine: build-7"), "{error}");
+        assert!(
+            error.to_string().contains("another machine is running on this state: build-7"),
+            "{error}"
+        );
         clock.advance_ms(121_000);
         drop(take(folder.path(), "--once", &clock).unwrap());
         let left = std::fs::read_to_string(folder.path().join(LOCK)).unwrap();
@@ -403,6 +406,6 @@ mod tests {
         run.write().unwrap();
         assert_eq!(RunLock::look(folder.path(), &clock).unwrap(), None);
         let refused = take(folder.path(), "--once", &clock).unwrap_err().to_string();
-        assert!(refused.contains("just starting or ending"), "{refused}");
+        assert!(refused.contains("is starting or ending"), "{refused}");
     }
 }

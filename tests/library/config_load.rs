@@ -184,8 +184,12 @@ fn every_problem_is_reported_at_once_with_its_place() {
     .set("HEARTBEAT_LOG_LEVEL", "debug");
     let problems = place.problems();
     let expected: [&[&str]; 9] = [
-        &["work/heartbeat.toml:1:2", "no section `[souce]`", "did you mean `source`?"],
-        &["work/heartbeat.toml:4:1", "no key `limits.max_sessions`", "`limits.max_live_sessions`?"],
+        &["work/heartbeat.toml:1:2", "unknown section `[souce]`", "did you mean `source`?"],
+        &[
+            "work/heartbeat.toml:4:1",
+            "unknown key `limits.max_sessions`",
+            "`limits.max_live_sessions`?",
+        ],
         &["work/heartbeat.toml:5:8", "limits.nice = \"high\"", "a whole number, such as 10"],
         &["work/heartbeat.toml:6:21", "limits.max_live_sessions = 0", "1 or more"],
         &["work/heartbeat.toml:8:8", "\"wiql\" or \"reporting\"", "did you mean `wiql`?"],
@@ -236,7 +240,10 @@ fn an_unreadable_file_is_an_error_and_not_skipped() {
     let file = place.path("work/heartbeat.toml");
     std::os::unix::fs::symlink(&file, &file).unwrap();
     place.write("home/.config/heartbeat/heartbeat.toml", "");
-    contains(&place.problem(), &["work/heartbeat.toml", "cannot be read", "make it readable"]);
+    contains(
+        &place.problem(),
+        &["work/heartbeat.toml", "cannot read the file", "make it readable"],
+    );
 }
 
 #[test]
@@ -262,7 +269,10 @@ fn values_that_do_not_fit_together_are_refused() {
         ("[http]\nlisten = \"0.0.0.0:80\"\n", &["http.listen", "needs a token"]),
         ("[agent]\npass_env = [\"AZURE_DEVOPS_PAT\"]\n", &["agent.pass_env", "never passed"]),
         ("[agent]\ncommand = []\n", &["agent.command = []", "the agent's program first"]),
-        ("[limits]\nrun_deadline = \"1m\"\n", &["limits.run_deadline", "outlive"]),
+        (
+            "[limits]\nrun_deadline = \"1m\"\n",
+            &["limits.run_deadline", "conflicts with analyze.timeout"],
+        ),
     ];
     for (file, parts) in cases {
         let problems = Place::with_file(file).problems();
@@ -381,7 +391,7 @@ fn the_written_file_loads_and_keeps_its_comments() {
     assert_eq!(config.budget.per_day.dollars(), 50.0);
     assert_eq!(render_init(&[]).unwrap(), config::DEFAULT_TOML);
     let wrong = render_init(&[("source.base".to_owned(), Value::from("x"))]).unwrap_err();
-    contains(&wrong.to_string(), &["no key `source.base`", "did you mean `source.base_url`?"]);
+    contains(&wrong.to_string(), &["unknown key `source.base`", "did you mean `source.base_url`?"]);
 }
 
 proptest! {
