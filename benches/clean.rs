@@ -38,7 +38,7 @@ fn real_cases() -> Vec<String> {
 
 fn measure(input: &str, texts: &[String]) {
     let bytes: usize = texts.iter().map(String::len).sum();
-    let options = |rendering| Options { rendering, max_bytes: None };
+    let options = |rendering| Options { rendering, ..Options::default() };
     let clean = |text: &str, rendering| {
         black_box(clean_text(text, Format::Html, &options(rendering)));
     };

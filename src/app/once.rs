@@ -107,6 +107,7 @@ async fn report(
         error: ended.error.map(|error| error.to_string()),
         summary: ended.summary,
         text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
+        alarmed: view.alarmed.clone(),
         findings: store.findings().in_run(run).await?,
         open: store.items().open(MOST_OPEN).await?,
     })

@@ -39,10 +39,7 @@ impl Code {
         self.language = class
             .split_ascii_whitespace()
             .find_map(|name| name.strip_prefix("language-").or_else(|| name.strip_prefix("lang-")))
-            .filter(|name| {
-                name.len() <= 16
-                    && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"+#-".contains(&b))
-            })
+            .filter(|name| is_language(name))
             .map(str::to_owned);
     }
 
@@ -71,6 +68,18 @@ impl Code {
         lines.iter().for_each(|line| writer.verbatim_line(line));
         writer.verbatim_line(&fence);
     }
+}
+
+/// A name of a language that is in use: nobody sees the name, so it may not be anything else.
+fn is_language(name: &str) -> bool {
+    const NAMES: &str = " bash batch bicep c c# c++ cmake cpp cs csharp css csv cxx diff docker dockerfile \
+        fs fsharp go gradle graphql groovy h haskell hcl hlsl hpp html http ini java javascript js json jsonc \
+        jsx julia kotlin kql kusto latex less log lua make makefile markdown matlab md mermaid mssql mysql \
+        nginx objc objectivec pascal perl pgsql php plain plaintext plsql powershell proto protobuf ps1 pwsh py \
+        python r rb regex ruby rust rs scala scss sh shell sql svg swift tcl terraform tex text toml ts tsql tsx txt \
+        typescript vb vbnet vue wasm xaml xml yaml yml zig zsh ";
+    let lower = format!(" {} ", name.to_ascii_lowercase());
+    name.len() <= 16 && NAMES.contains(&lower)
 }
 
 /// The first and the last lines, without fences.

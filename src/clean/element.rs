@@ -1,5 +1,6 @@
 //! What each HTML element is to a reader.
 
+use html5ever::ns;
 use scraper::node::Element;
 
 /// The value of an attribute; a look through the few there are is faster than scraper's search.
@@ -44,6 +45,18 @@ pub(super) enum Role {
     Struck,
     /// `<sup>`
     Raised,
+    /// `<sub>`
+    Lowered,
+    /// `<rt>`: the reading of a word.
+    RubyText,
+    /// Two parts with a sign between them: a fraction, a power.
+    Pair(&'static str),
+    /// An element whose content is drawn, or shown by rules of its own.
+    Drawing,
+    /// `<textarea>`
+    TextArea,
+    /// `<select>`
+    Select,
     /// `<q>`
     Quotation,
     /// `<table>`
@@ -71,8 +84,48 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The role of an element by its name.
-    pub(super) fn of(name: &str) -> Self {
+    /// The role of an element by its name and its vocabulary.
+    pub(super) fn of(element: &Element) -> Self {
+        let name = element.name();
+        match element.name.ns {
+            ns!(mathml) => Self::in_math(element, name),
+            ns!(svg) if !matches!(name, "title" | "desc" | "metadata" | "style" | "script") => {
+                Self::Drawing
+            }
+            _ if name == "object" && attribute(element, "data").is_none() => Self::Inline,
+            _ => Self::by_name(name),
+        }
+    }
+
+    /// Formulas are shown as text, with a sign between the parts of a fraction or a power; what
+    /// can change their look is not evaluated.
+    fn in_math(element: &Element, name: &str) -> Self {
+        let is_plain = |name: &str| {
+            matches!(
+                name,
+                "display" | "xmlns" | "displaystyle" | "mathvariant" | "class" | "id" | "dir"
+            ) || matches!(name, "stretchy" | "fence" | "separator" | "form" | "accent" | "alttext")
+        };
+        if !element
+            .attrs
+            .iter()
+            .all(|(name, value)| is_plain(&name.local) && !value.eq_ignore_ascii_case("rtl"))
+        {
+            return Self::Drawing;
+        }
+        match name {
+            "annotation" | "annotation-xml" => Self::Nothing,
+            "mfrac" => Self::Pair("/"),
+            "msup" | "mover" => Self::Pair("^"),
+            "msub" | "munder" => Self::Pair("_"),
+            "math" | "mi" | "mn" | "mo" | "ms" | "mtext" | "mrow" | "msqrt" | "mroot"
+            | "msubsup" | "munderover" | "mtable" | "mtr" | "mtd" | "mfenced" | "mspace"
+            | "mstyle" | "semantics" | "mphantom" => Self::Inline,
+            _ => Self::Drawing,
+        }
+    }
+
+    fn by_name(name: &str) -> Self {
         match name {
             "span" | "b" | "i" | "u" | "strong" | "em" => Self::Inline,
             "div" => Self::Block,
@@ -100,6 +153,11 @@ impl Role {
             "thead" => Self::TableHead,
             "del" | "s" | "strike" => Self::Struck,
             "sup" => Self::Raised,
+            "sub" => Self::Lowered,
+            "rt" => Self::RubyText,
+            "marquee" => Self::Drawing,
+            "textarea" => Self::TextArea,
+            "select" => Self::Select,
             "q" => Self::Quotation,
             "font" => Self::Font,
             "dd" => Self::Definition,
@@ -115,31 +173,12 @@ impl Role {
             }
             "script" | "style" | "template" | "head" | "title" | "meta" | "link" | "base"
             | "noscript" | "noframes" | "noembed" | "iframe" | "object" | "embed" | "applet"
-            | "video" | "audio" | "canvas" | "area" | "param" | "source" | "track" | "textarea"
-            | "datalist" | "meter" | "progress" | "rp" | "desc" | "metadata" | "annotation"
+            | "video" | "audio" | "canvas" | "area" | "param" | "source" | "track" | "datalist"
+            | "meter" | "progress" | "rp" | "desc" | "metadata" | "annotation"
             | "annotation-xml" | "frameset" | "frame" | "basefont" | "bgsound" | "colgroup"
             | "col" => Self::Nothing,
             _ => Self::Inline,
         }
-    }
-
-    /// Do width, height and overflow apply without a `display` of its own?
-    pub(super) fn is_box(self) -> bool {
-        !matches!(
-            self,
-            Self::Inline
-                | Self::Link
-                | Self::Code
-                | Self::Struck
-                | Self::Raised
-                | Self::Quotation
-                | Self::Font
-                | Self::Row
-                | Self::Cell
-                | Self::HeaderCell
-                | Self::TableHead
-                | Self::Break
-        )
     }
 
     /// Does it stand in the line when nothing else is declared?
@@ -151,6 +190,12 @@ impl Role {
                 | Self::Code
                 | Self::Struck
                 | Self::Raised
+                | Self::Lowered
+                | Self::RubyText
+                | Self::Pair(_)
+                | Self::Drawing
+                | Self::TextArea
+                | Self::Select
                 | Self::Quotation
                 | Self::Font
         )

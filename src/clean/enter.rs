@@ -1,7 +1,9 @@
 //! What each kind of element does when it begins.
 
 use super::Rendering;
+use super::characters;
 use super::code::Code;
+use super::control;
 use super::element::{Role, attribute};
 use super::link;
 use super::list::{List, style_of_type};
@@ -9,6 +11,7 @@ use super::style::{Sight, TextSpace};
 use super::table::{TIGHT_ROWS, Table};
 use super::walk::{Closing, Entry, Seen, Walk};
 use super::writer::Gap;
+use crate::model::{Doubt, Doubtful, Doubts};
 
 impl Walk<'_> {
     /// Begins an element that is seen.
@@ -17,7 +20,11 @@ impl Walk<'_> {
             return self.enter_in_code(seen);
         }
         let closing = match seen.role {
-            Role::Inline | Role::Font => self.enter_inline(),
+            Role::Inline if self.in_pair() && seen.element.name() == "mrow" => self.enter_group(),
+            Role::RubyText => self.enter_group(),
+            Role::Inline | Role::Font | Role::Lowered | Role::Pair(_) | Role::Drawing => {
+                self.enter_inline(seen)
+            }
             Role::Block | Role::TableHead | Role::Dialog | Role::Summary => {
                 self.enter_block(seen, Gap::Line)
             }
@@ -56,7 +63,13 @@ impl Walk<'_> {
                 self.passed_over = false;
                 Closing::Details
             }
-            Role::Break | Role::Rule | Role::Image | Role::Input | Role::Nothing => {
+            Role::Break
+            | Role::Rule
+            | Role::Image
+            | Role::Input
+            | Role::TextArea
+            | Role::Select
+            | Role::Nothing => {
                 self.leaf(seen);
                 return Entry::Skip;
             }
@@ -69,8 +82,8 @@ impl Walk<'_> {
         let picture = (seen.role == Role::Image).then(|| picture(seen, self.rendering)).flatten();
         let Some(code) = &mut self.code else { return Entry::Skip };
         match seen.role {
-            Role::Break if seen.style.sight == Sight::Shown => code.push("\n"),
-            Role::Break | Role::Input => {}
+            Role::Break if !seen.verdict.is_gone => code.push("\n"),
+            Role::Break | Role::Input | Role::TextArea | Role::Select => {}
             Role::Image => code.push(&picture.unwrap_or_default()),
             Role::Code => {
                 code.note_class(attribute(seen.element, "class").unwrap_or(""));
@@ -81,7 +94,7 @@ impl Walk<'_> {
                 code.depth += 1;
                 return Entry::Into(Closing::Preformatted);
             }
-            role if role.is_inline() || seen.flow.is_inline() => {
+            role if role.is_inline() || seen.verdict.flow.is_inline() => {
                 return Entry::Into(Closing::Nothing);
             }
             role => {
@@ -95,13 +108,28 @@ impl Walk<'_> {
         Entry::Skip
     }
 
-    /// Elements without content.
+    /// Elements without content that is read as text.
     fn leaf(&mut self, seen: &Seen<'_>) {
-        if seen.style.sight != Sight::Shown && seen.role != Role::Break {
-            return;
+        match seen.verdict.sight {
+            _ if seen.role == Role::Break => self.writer.line_break(),
+            Sight::Shown => self.leaf_shown(seen),
+            Sight::Doubtful => {
+                let words = match seen.role {
+                    Role::Image => attribute(seen.element, "alt").unwrap_or("").to_owned(),
+                    Role::Input | Role::TextArea | Role::Select => control::text(seen).0,
+                    _ => String::new(),
+                };
+                self.doubtful(&words, seen.verdict.doubts, TextSpace::Collapse);
+                if self.doubtful == Doubtful::MarkAndKeep && seen.role == Role::Image {
+                    self.leaf_shown(seen);
+                }
+            }
+            Sight::LowContrast | Sight::Hidden => {}
         }
+    }
+
+    fn leaf_shown(&mut self, seen: &Seen<'_>) {
         match seen.role {
-            Role::Break => self.writer.line_break(),
             Role::Rule if self.rendering == Rendering::Full && !self.writer.in_cell() => {
                 self.writer.gap(Gap::Line);
                 self.writer.word("---");
@@ -116,28 +144,28 @@ impl Walk<'_> {
                     }
                 }
             }
-            Role::Input => self.input(seen),
+            Role::Input | Role::TextArea | Role::Select => {
+                let (shown, cut_off) = control::text(seen);
+                let shown =
+                    characters::visible(&shown, &mut self.alarms.invisible_chars).into_owned();
+                self.writer.text(&shown, TextSpace::Collapse);
+                self.writer.text(" ", TextSpace::Collapse);
+                self.doubtful(&cut_off, Doubts::of(Doubt::Clipped), TextSpace::Collapse);
+            }
             _ => {}
         }
     }
 
-    fn input(&mut self, seen: &Seen<'_>) {
-        let kind = attribute(seen.element, "type").unwrap_or("text").to_ascii_lowercase();
-        let word = match kind.as_str() {
-            "checkbox" | "radio" if attribute(seen.element, "checked").is_some() => "[x]",
-            "checkbox" | "radio" => "[ ]",
-            "button" | "submit" | "reset" => attribute(seen.element, "value").unwrap_or(""),
-            _ => "",
-        };
-        self.writer.text(word, TextSpace::Collapse);
-        self.writer.text(" ", TextSpace::Collapse);
+    fn enter_group(&mut self) -> Closing {
+        self.writer.open_span();
+        Closing::Group
     }
 
-    fn enter_inline(&mut self) -> Closing {
-        if self.declarations.is_word_marker() {
+    fn enter_inline(&mut self, seen: &Seen<'_>) -> Closing {
+        if seen.verdict.is_word_marker {
             self.in_word_marker = true;
             Closing::WordMarker
-        } else if self.declarations.line_through() {
+        } else if seen.verdict.line_through {
             self.enter_struck()
         } else {
             Closing::Nothing
@@ -151,7 +179,7 @@ impl Walk<'_> {
     }
 
     fn enter_block(&mut self, seen: &Seen<'_>, gap: Gap) -> Closing {
-        if seen.flow.is_inline() {
+        if seen.verdict.flow.is_inline() {
             return Closing::Nothing;
         }
         self.writer.gap(gap);
@@ -163,9 +191,10 @@ impl Walk<'_> {
     }
 
     fn enter_paragraph(&mut self, seen: &Seen<'_>) -> Closing {
-        let Some(level) = self.declarations.word_list_level() else {
+        let level = seen.verdict.word_list_level;
+        if level == 0 {
             return self.enter_block(seen, self.paragraph_gap());
-        };
+        }
         self.writer.close_line();
         let indent = &"                "[..2 * usize::from(level - 1)];
         self.writer.push_prefix(indent, indent);
@@ -223,7 +252,7 @@ impl Walk<'_> {
     }
 
     fn enter_quote(&mut self, seen: &Seen<'_>) -> Closing {
-        if self.declarations.border_none() {
+        if seen.verdict.border_none {
             return self.enter_block(seen, Gap::Line);
         }
         self.writer.gap(self.paragraph_gap());
@@ -232,7 +261,7 @@ impl Walk<'_> {
     }
 
     fn enter_preformatted(&mut self, seen: &Seen<'_>) -> Closing {
-        if seen.style.space == TextSpace::Collapse {
+        if seen.verdict.space == TextSpace::Collapse {
             return self.enter_block(seen, self.paragraph_gap());
         }
         let mut code = Code::default();
@@ -300,7 +329,7 @@ impl Walk<'_> {
 }
 
 /// A number as HTML reads it: leading white space, a sign, digits, then anything.
-fn whole_number(text: &str) -> Option<i64> {
+pub(super) fn whole_number(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let digits = text
         .bytes()
@@ -315,7 +344,7 @@ fn picture(seen: &Seen<'_>, rendering: Rendering) -> Option<String> {
     let attribute = |name: &str| attribute(seen.element, name);
     let size = |name: &str| attribute(name).and_then(whole_number);
     let is_speck = |name: &str| size(name).is_some_and(|size| size <= 1);
-    if seen.flow.tiny || (is_speck("width") && is_speck("height")) {
+    if seen.verdict.flow.tiny || (is_speck("width") && is_speck("height")) {
         return None;
     }
     let (description, source) = (attribute("alt").unwrap_or(""), attribute("src").unwrap_or(""));

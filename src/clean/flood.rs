@@ -1,92 +1,146 @@
-//! A linear look over raw HTML that takes attributes away from tags with absurdly many.
+//! Where a construct of HTML ends, by the rules of the tokenizer, and which attributes of a tag
+//! with absurdly many are kept.
 //!
 //! The tokenizer compares each attribute of a tag with all those before it, so one tag with a
 //! million attributes would cost a trillion comparisons. No real tag has more than a few dozen.
 
-use std::borrow::Cow;
-
-/// Attributes a tag may have.
+/// Attributes a tag may have; of further ones only those that are read are kept.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// `input` without the attributes beyond the limit, and the number of bytes taken away.
-pub(super) fn without_attribute_floods(input: &str) -> (Cow<'_, str>, usize) {
-    let bytes = input.as_bytes();
-    let mut kept = String::new();
-    let (mut copied, mut at) = (0, 0);
-    while let Some(open) = find(bytes, at, b'<') {
-        at = open + 1;
-        if bytes[at..].starts_with(b"!--") {
-            at = end_of_comment(input, at + 3);
-            continue;
-        }
-        if !bytes.get(at).is_some_and(u8::is_ascii_alphabetic) {
-            continue;
-        }
-        let tag = scan_tag(bytes, at);
-        if let Some(from) = tag.flood_from {
-            kept.push_str(&input[copied..from]);
-            copied = tag.end;
-        }
-        at = tag.end;
-    }
-    if copied == 0 {
-        return (Cow::Borrowed(input), 0);
-    }
-    kept.push_str(&input[copied..]);
-    let removed = input.len() - kept.len();
-    (Cow::Owned(kept), removed)
+/// What begins with a `<`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Construct {
+    /// A `<` that is text.
+    Text,
+    /// A comment, a declaration or an instruction.
+    Comment,
+    /// `<![CDATA[`, which is a comment or text by what it stands in.
+    Cdata,
+    /// A start tag or an end tag.
+    Tag(Tag),
 }
 
-fn find(bytes: &[u8], from: usize, wanted: u8) -> Option<usize> {
+/// A tag of the input.
+#[derive(Debug, PartialEq, Eq, Default)]
+pub(super) struct Tag {
+    /// Where its name ends.
+    pub(super) name_end: usize,
+    /// Is it an end tag?
+    pub(super) is_end: bool,
+    /// Has it any attributes?
+    pub(super) has_attributes: bool,
+    /// Where the attributes beyond the limit begin, and those of them that are kept.
+    pub(super) flood: Option<(usize, String)>,
+}
+
+/// The position of a byte.
+pub(super) fn find(bytes: &[u8], from: usize, wanted: u8) -> Option<usize> {
     bytes.get(from..)?.iter().position(|&byte| byte == wanted).map(|offset| from + offset)
 }
 
-fn end_of_comment(input: &str, from: usize) -> usize {
-    input.get(from..).and_then(|rest| rest.find("-->")).map_or(input.len(), |at| from + at)
+/// The construct that begins with the `<` at `open`, and where it ends.
+pub(super) fn construct(
+    input: &str,
+    open: usize,
+    is_read: &dyn Fn(&str) -> bool,
+) -> (Construct, usize) {
+    let bytes = input.as_bytes();
+    let rest = &bytes[open + 1..];
+    let after_bracket = || find(bytes, open + 1, b'>').map_or(bytes.len(), |at| at + 1);
+    match rest.first() {
+        Some(b'!') if rest.starts_with(b"!--") => {
+            (Construct::Comment, end_of_comment(bytes, open + 4))
+        }
+        Some(b'!') if rest.starts_with(b"![CDATA[") => (Construct::Cdata, open + 9),
+        Some(b'!' | b'?') => (Construct::Comment, after_bracket()),
+        Some(b'/') => match rest.get(1) {
+            Some(byte) if byte.is_ascii_alphabetic() => {
+                let (mut tag, end) = scan_tag(input, open + 2, is_read);
+                tag.is_end = true;
+                (Construct::Tag(tag), end)
+            }
+            Some(_) => (Construct::Comment, after_bracket()),
+            None => (Construct::Text, open + 1),
+        },
+        Some(byte) if byte.is_ascii_alphabetic() => {
+            let (tag, end) = scan_tag(input, open + 1, is_read);
+            (Construct::Tag(tag), end)
+        }
+        _ => (Construct::Text, open + 1),
+    }
 }
 
-struct Tag {
-    /// Where the tag's `>` is, or the end of the input.
-    end: usize,
-    /// Where the attributes beyond the limit begin.
-    flood_from: Option<usize>,
+/// The end of a comment whose text begins at `from`.
+fn end_of_comment(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or(&[]);
+    if rest.starts_with(b">") {
+        return from + 1;
+    }
+    if rest.starts_with(b"->") {
+        return from + 2;
+    }
+    let mut at = from;
+    while let Some(dash) = find(bytes, at, b'-') {
+        let tail = &bytes[dash..];
+        if tail.starts_with(b"-->") {
+            return dash + 3;
+        }
+        if tail.starts_with(b"--!>") {
+            return dash + 4;
+        }
+        at = dash + 1;
+    }
+    bytes.len()
 }
 
-/// Steps over one tag as the HTML tokenizer does: quotes count only where a value begins.
-fn scan_tag(bytes: &[u8], name_at: usize) -> Tag {
+/// Steps over one tag as the tokenizer does: quotes count only where a value begins. Returns where
+/// the tag ends.
+fn scan_tag(input: &str, name_at: usize, is_read: &dyn Fn(&str) -> bool) -> (Tag, usize) {
+    let bytes = input.as_bytes();
     let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == b'/';
-    let mut at = name_at;
-    let mut attributes = 0;
-    let mut flood_from = None;
     let skip = |mut at: usize, stop: &dyn Fn(u8) -> bool| {
         while at < bytes.len() && !stop(bytes[at]) {
             at += 1;
         }
         at
     };
-    at = skip(at, &|byte| is_space(byte) || byte == b'>');
+    let mut at = skip(name_at, &|byte| is_space(byte) || byte == b'>');
+    let mut tag = Tag { name_end: at, ..Tag::default() };
+    let mut count = 0;
+    let mut kept_names: Vec<&str> = Vec::new();
     loop {
         at = skip(at, &|byte| !is_space(byte));
         if at >= bytes.len() || bytes[at] == b'>' {
-            return Tag { end: at, flood_from };
+            return (tag, (at + 1).min(bytes.len()));
         }
-        attributes += 1;
-        if attributes > MAX_ATTRIBUTES && flood_from.is_none() {
-            flood_from = Some(at);
-        }
+        count += 1;
+        tag.has_attributes = true;
+        let start = at;
         // A name may begin with `=`; after that `=` begins the value.
         at = skip(at + 1, &|byte| is_space(byte) || byte == b'>' || byte == b'=');
+        let name = start..at;
         let value = skip(at, &|byte| !byte.is_ascii_whitespace());
-        if bytes.get(value) != Some(&b'=') {
+        if bytes.get(value) == Some(&b'=') {
+            at = skip(value + 1, &|byte| !byte.is_ascii_whitespace());
+            at = match bytes.get(at) {
+                Some(&quote @ (b'"' | b'\'')) => {
+                    (skip(at + 1, &|byte| byte == quote) + 1).min(bytes.len())
+                }
+                _ => skip(at, &|byte| byte.is_ascii_whitespace() || byte == b'>'),
+            };
+        }
+        if count <= MAX_ATTRIBUTES {
             continue;
         }
-        at = skip(value + 1, &|byte| !byte.is_ascii_whitespace());
-        at = match bytes.get(at) {
-            Some(&quote @ (b'"' | b'\'')) => {
-                (skip(at + 1, &|byte| byte == quote) + 1).min(bytes.len())
-            }
-            _ => skip(at, &|byte| byte.is_ascii_whitespace() || byte == b'>'),
-        };
+        let (_, kept) = tag.flood.get_or_insert((start, String::new()));
+        let name = input.get(name).unwrap_or("");
+        if is_read(&name.to_ascii_lowercase())
+            && !kept_names.iter().any(|known| known.eq_ignore_ascii_case(name))
+        {
+            kept_names.push(name);
+            kept.push_str(input.get(start..at).unwrap_or(""));
+            kept.push(' ');
+        }
     }
 }
 
@@ -94,22 +148,43 @@ fn scan_tag(bytes: &[u8], name_at: usize) -> Tag {
 mod tests {
     use super::*;
 
-    #[test]
-    fn ordinary_tags_are_left_alone() {
-        let html = "<p class=a id='b > c' title=\"<\">text < 3 <!-- <a b c --> </p>";
-        let (kept, removed) = without_attribute_floods(html);
-        assert!(matches!(kept, Cow::Borrowed(_)));
-        assert_eq!((&*kept, removed), (html, 0));
+    fn at(input: &str) -> (Construct, usize) {
+        construct(input, 0, &|name| name == "style")
     }
 
     #[test]
-    fn attributes_beyond_the_limit_go() {
+    fn constructs_end_where_the_tokenizer_ends_them() {
+        for (input, end) in [
+            ("<!-- a -->b", 10),
+            ("<!-->b", 5),
+            ("<!--->b", 6),
+            ("<!---->b", 7),
+            ("<!-- a --!>b", 11),
+            ("<!-- a", 6),
+            ("<!doctype html>b", 15),
+            ("<?php x ?>b", 10),
+            ("</ x>b", 5),
+        ] {
+            assert_eq!(at(input), (Construct::Comment, end), "{input}");
+        }
+        assert_eq!(at("< 3"), (Construct::Text, 1));
+        assert_eq!(at("<![CDATA[x]]>").0, Construct::Cdata);
+        for (input, length) in
+            [("<p class=a id='b > c' title=\"<\">x", 32), ("<p>x", 3), ("</p >x", 5), ("<p a", 4)]
+        {
+            assert_eq!(at(input).1, length, "{input}");
+        }
+    }
+
+    #[test]
+    fn of_attributes_beyond_the_limit_only_those_that_are_read_stay() {
         let flood: String = (0..1000).map(|n| format!(" a{n}='>'")).collect();
-        let html = format!("<p{flood}>text</p>");
-        let (kept, removed) = without_attribute_floods(&html);
-        assert!(kept.ends_with(">text</p>"), "{kept}");
-        assert_eq!(kept.matches("='>'").count(), MAX_ATTRIBUTES);
-        assert_eq!(removed, html.len() - kept.len());
+        let html = format!("<p{flood} STYLE='display:none' style=x>text</p>");
+        let (Construct::Tag(tag), end) = at(&html) else { panic!("no tag") };
+        assert!(html[end..].starts_with("text"));
+        let (from, kept) = tag.flood.unwrap();
+        assert_eq!(html[..from].matches("='>'").count(), MAX_ATTRIBUTES);
+        assert_eq!(kept, "STYLE='display:none' ");
     }
 
     #[test]
@@ -117,8 +192,7 @@ mod tests {
         let flood: String = (0..100).map(|n| format!(" a{n}=\"x")).collect();
         for end in ["", "=", "='", "/", " "] {
             let html = format!("<p{flood}{end}");
-            let (kept, _) = without_attribute_floods(&html);
-            assert!(kept.starts_with("<p a0"));
+            assert_eq!(at(&html).1, html.len());
         }
     }
 }

@@ -1,15 +1,15 @@
-//! HTML fields: read once, rendered as often as needed.
+//! HTML fields: read and judged once, rendered as often as needed.
 
 use super::parse::{self, Parsed};
-use super::{Cleaned, Rendering, flood, walk};
-use crate::model::TextStats;
+use super::style::{self, Verdict};
+use super::{Cleaned, Rendering, walk};
+use crate::model::{Doubtful, TextStats};
 
 /// A text that has been read.
 pub(super) struct Page {
     parsed: Parsed,
+    verdicts: Vec<Verdict>,
     raw_bytes: usize,
-    /// Bytes of attributes beyond all measure, left out before reading.
-    flood_bytes: usize,
 }
 
 impl Page {
@@ -23,28 +23,36 @@ impl Page {
         Self::read_within(raw, parse::SNIPPET_WORK)
     }
 
+    /// Reads HTML that was made of a text of so many bytes.
+    pub(super) fn read_made(html: &str, raw_bytes: usize) -> Self {
+        Self { raw_bytes, ..Self::read(html) }
+    }
+
     fn read_within(raw: &str, work: u64) -> Self {
-        let (html, flood_bytes) = flood::without_attribute_floods(raw);
-        Self { parsed: parse::parse(&html, work), raw_bytes: raw.len(), flood_bytes }
+        let parsed = parse::parse(raw, work);
+        let verdicts = style::judge(&parsed);
+        Self { parsed, verdicts, raw_bytes: raw.len() }
     }
 
     /// Renders it. The text never grows beyond twice the input and a little.
-    pub(super) fn render(&self, rendering: Rendering) -> Cleaned {
-        let rendered = walk::render(&self.parsed, rendering, 2 * self.raw_bytes + 4096);
+    pub(super) fn render(&self, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
+        let limit = 2 * self.raw_bytes + 4096;
+        let rendered = walk::render(&self.parsed, &self.verdicts, rendering, doubtful, limit);
         let cut_bytes = self.parsed.cut_bytes + rendered.overflow;
         let mut text = rendered.text;
         if cut_bytes > 0 {
             text.push_str(if text.is_empty() { "" } else { "\n" });
             text.push_str(&format!("[… {cut_bytes} bytes of input left out]"));
         }
-        let stats = TextStats { cut_bytes: cut_bytes + self.flood_bytes, ..TextStats::default() };
+        let cut_bytes = cut_bytes + self.parsed.flood_bytes;
+        let stats = TextStats { cut_bytes, ..TextStats::default() };
         Cleaned { text, alarms: rendered.alarms, stats }
     }
 }
 
 /// HTML to text.
-pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
-    Page::read(raw).render(rendering)
+pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
+    Page::read(raw).render(rendering, doubtful)
 }
 
 #[cfg(test)]
@@ -52,11 +60,11 @@ mod tests {
     use super::*;
 
     fn full(html: &str) -> String {
-        clean(html, Rendering::Full).text
+        clean(html, Rendering::Full, Doubtful::LeaveOut).text
     }
 
     fn tight(html: &str) -> String {
-        clean(html, Rendering::Tight).text
+        clean(html, Rendering::Tight, Doubtful::LeaveOut).text
     }
 
     #[test]
@@ -156,13 +164,14 @@ mod tests {
 
     #[test]
     fn text_in_the_colour_of_the_page_leaves_a_mark() {
-        let cleaned = clean("a <b style='color:#fff'>x <i>y</i></b> b", Rendering::Full);
+        let html = "a <b style='color:#fff'>x <i>y</i></b> b";
+        let cleaned = clean(html, Rendering::Full, Doubtful::LeaveOut);
         assert_eq!(cleaned.text, "a [low-contrast text left out] b");
         assert_eq!(cleaned.alarms.low_contrast_chars, 2);
         let on_dark = "<p style='background:#036;color:white'>seen</p>";
         assert_eq!(full(on_dark), "seen");
-        let on_picture = "<p style='background:url(x.png)'><b style='color:white'>seen</b></p>";
-        assert_eq!(full(on_picture), "seen");
+        let on_picture = "<p style='background:url(x.png)'><b style='color:white'>seen?</b></p>";
+        assert_eq!(full(on_picture), "[doubtful text left out: unknown background or filter]");
         assert_eq!(
             full("<p style='color:#fff'><a href=/x>a link has its own colour</a></p>"),
             "[a link has its own colour](/x)"

@@ -1,7 +1,9 @@
 //! A whole work item: every text in both renderings, within a budget.
 
 use super::{clean_both, trim};
-use crate::model::{Alarms, CleanField, CleanItem, Format, TextStats, WorkItem};
+use crate::model::{
+    Alarms, CleanField, CleanItem, Doubt, Doubtful, Doubts, Format, TextStats, WorkItem,
+};
 
 /// How much text of one item may reach a prompt, in estimated tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub struct Budget {
     pub tight_item_tokens: u32,
     /// One tight rendering.
     pub tight_field_tokens: u32,
+    /// What to do with text of which nobody can say whether a reader sees it.
+    pub doubtful: Doubtful,
 }
 
 impl Budget {
@@ -24,7 +28,16 @@ impl Budget {
             full_field_tokens: full_tokens - full_tokens / 4,
             tight_item_tokens: tight_tokens,
             tight_field_tokens: tight_tokens - tight_tokens / 4,
+            doubtful: Doubtful::default(),
         }
+    }
+}
+
+impl Budget {
+    /// The same with another choice for doubtful text.
+    #[must_use]
+    pub fn with_doubtful(self, doubtful: Doubtful) -> Self {
+        Self { doubtful, ..self }
     }
 }
 
@@ -49,7 +62,8 @@ pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
     });
     let texts = texts.into_iter().map(|text| (text.name, text.format, text.raw));
     let mut add = |(name, format, raw): (String, Format, String)| {
-        let (field, field_alarms, field_stats) = clean_field(name, format, &raw, &mut room);
+        let (field, field_alarms, field_stats) =
+            clean_field(name, format, &raw, budget.doubtful, &mut room);
         alarms = alarms.plus(field_alarms);
         stats = stats.plus(field_stats);
         field
@@ -60,6 +74,28 @@ pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
     result.extend(newest_first);
     result.retain(|field| !field.full.is_empty() || !field.tight.is_empty());
     CleanItem { item, fields: result, alarms, stats }
+}
+
+/// Stands for an item for which there was no time: a mark in place of each text.
+pub fn without_time(mut item: WorkItem) -> CleanItem {
+    let mut alarms = Alarms { doubts: Doubts::of(Doubt::Time), ..Alarms::default() };
+    let mut stats = TextStats::default();
+    item.title = clean_line(&item.title, &mut alarms);
+    let texts = std::mem::take(&mut item.texts).into_iter().map(|text| (text.name, text.raw));
+    let comments = std::mem::take(&mut item.comments)
+        .into_iter()
+        .map(|comment| ("comment".to_owned(), comment.raw));
+    let mark = format!("[doubtful text left out: {}]", Doubt::Time.words());
+    let fields = texts
+        .chain(comments)
+        .map(|(name, raw)| {
+            alarms.doubtful_chars += raw.chars().count();
+            stats.raw_bytes += raw.len();
+            stats.cut_bytes += raw.len();
+            CleanField { name, full: mark.clone(), tight: mark.clone() }
+        })
+        .collect();
+    CleanItem { item, fields, alarms, stats }
 }
 
 /// What is left of an item's budget, in bytes.
@@ -86,9 +122,10 @@ fn clean_field(
     name: String,
     format: Format,
     raw: &str,
+    doubtful: Doubtful,
     room: &mut Room,
 ) -> (CleanField, Alarms, TextStats) {
-    let (full, tight) = clean_both(raw, format);
+    let (full, tight) = clean_both(raw, format, doubtful);
     let mut stats = full.stats;
     let (full_text, left_out) = trim::to_bytes(full.text, room.full_field.min(room.full));
     stats.cut_bytes += left_out;
@@ -150,6 +187,7 @@ mod tests {
         full_field_tokens: 10_000,
         tight_item_tokens: 10_000,
         tight_field_tokens: 10_000,
+        doubtful: Doubtful::LeaveOut,
     };
 
     #[test]

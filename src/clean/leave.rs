@@ -42,6 +42,11 @@ impl Walk<'_> {
                     self.writer.wrap(start, "\"", "\"");
                 }
             }
+            Closing::Group => {
+                if let Some(start) = self.writer.close_span() {
+                    self.writer.wrap(start, "(", ")");
+                }
+            }
             Closing::Preformatted => self.close_preformatted(),
             Closing::Cell { columns, rows } => {
                 let empty = self.tables.last_mut().map_or(0, |table| table.end_cell(columns, rows));

@@ -28,6 +28,7 @@
 
 mod characters;
 mod code;
+mod control;
 mod element;
 mod enter;
 mod flood;
@@ -45,9 +46,9 @@ mod trim;
 mod walk;
 mod writer;
 
-use crate::model::{Alarms, Format, TextStats};
+use crate::model::{Alarms, Doubtful, Format, TextStats};
 
-pub use item::{Budget, clean_item};
+pub use item::{Budget, clean_item, without_time};
 
 /// How much of the structure is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +65,8 @@ pub enum Rendering {
 pub struct Options {
     /// How much of the structure is shown.
     pub rendering: Rendering,
+    /// What to do with doubtful text.
+    pub doubtful: Doubtful,
     /// Trim the result to about this many bytes, at a boundary of its structure.
     pub max_bytes: Option<usize>,
 }
@@ -81,11 +84,12 @@ pub struct Cleaned {
 
 /// Cleans one text.
 pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
+    let (rendering, doubtful) = (options.rendering, options.doubtful);
     let mut cleaned = match format {
-        Format::Html => html::clean(raw, options.rendering),
-        Format::Markdown => markdown::clean(raw, options.rendering),
+        Format::Html => html::clean(raw, rendering, doubtful),
+        Format::Markdown => markdown::Document::read(raw).render(rendering, doubtful),
         Format::Plain => markdown::clean_plain(raw),
-        Format::TestSteps => steps::clean(raw, options.rendering),
+        Format::TestSteps => steps::clean(raw, rendering, doubtful),
     };
     if let Some(max_bytes) = options.max_bytes {
         let (text, left_out) = trim::to_bytes(cleaned.text, max_bytes);
@@ -95,16 +99,23 @@ pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
     cleaned.measured(raw)
 }
 
-/// Cleans one text in both renderings, full and tight; HTML is parsed once for both.
-pub fn clean_both(raw: &str, format: Format) -> (Cleaned, Cleaned) {
-    let options = |rendering| Options { rendering, max_bytes: None };
-    if format == Format::Html {
-        let page = html::Page::read(raw);
-        let render = |rendering| page.render(rendering).measured(raw);
-        return (render(Rendering::Full), render(Rendering::Tight));
+/// Cleans one text in both renderings, full and tight; it is parsed and judged once for both.
+pub fn clean_both(raw: &str, format: Format, doubtful: Doubtful) -> (Cleaned, Cleaned) {
+    let both = |render: &dyn Fn(Rendering) -> Cleaned| {
+        (render(Rendering::Full).measured(raw), render(Rendering::Tight).measured(raw))
+    };
+    match format {
+        Format::Html => {
+            let page = html::Page::read(raw);
+            both(&|rendering| page.render(rendering, doubtful))
+        }
+        Format::Markdown => {
+            let document = markdown::Document::read(raw);
+            both(&|rendering| document.render(rendering, doubtful))
+        }
+        Format::Plain => both(&|_| markdown::clean_plain(raw)),
+        Format::TestSteps => both(&|rendering| steps::clean(raw, rendering, doubtful)),
     }
-    let clean = |rendering| clean_text(raw, format, &options(rendering));
-    (clean(Rendering::Full), clean(Rendering::Tight))
 }
 
 impl Cleaned {

@@ -2,6 +2,7 @@
 
 use super::markdown::decode_entities;
 use super::{Cleaned, Rendering, html};
+use crate::model::Doubtful;
 
 /// Steps shown at most; a test case with more is a mistake.
 const MAX_STEPS: usize = 2_000;
@@ -16,9 +17,9 @@ struct Step {
 }
 
 /// Cleans the XML of a test case's steps. What is not such XML is taken for HTML.
-pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
+pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
     if !raw.contains("<step") {
-        return html::clean(raw, rendering);
+        return html::clean(raw, rendering, doubtful);
     }
     let mut cleaned = Cleaned::default();
     for (at, step) in read(raw).iter().take(MAX_STEPS).enumerate() {
@@ -27,7 +28,7 @@ pub(super) fn clean(raw: &str, rendering: Rendering) -> Cleaned {
             lines.push(format!("Shared steps #{shared}"));
         }
         for (place, part) in step.parts.iter().enumerate() {
-            let part = html::Page::read_snippet(part).render(rendering);
+            let part = html::Page::read_snippet(part).render(rendering, doubtful);
             cleaned.alarms = cleaned.alarms.plus(part.alarms);
             cleaned.stats = cleaned.stats.plus(part.stats);
             if part.text.is_empty() {
@@ -99,7 +100,7 @@ mod tests {
             <compref id=\"3\" ref=\"77\"><step id=\"4\" type=\"ActionStep\">\
             <parameterizedString isformatted=\"true\">Leave</parameterizedString>\
             <parameterizedString isformatted=\"true\"/></step></compref></steps>";
-        let cleaned = clean(xml, Rendering::Tight);
+        let cleaned = clean(xml, Rendering::Tight, Doubtful::LeaveOut);
         assert_eq!(
             cleaned.text,
             "1. Open <page>\n   Log in as @user\n   Expected: It opens\n2. Shared steps #77\n3. Leave"
@@ -108,9 +109,12 @@ mod tests {
 
     #[test]
     fn anything_else_is_html_and_broken_xml_is_no_trouble() {
-        assert_eq!(clean("<p>just text</p>", Rendering::Full).text, "just text");
+        assert_eq!(
+            clean("<p>just text</p>", Rendering::Full, Doubtful::LeaveOut).text,
+            "just text"
+        );
         for broken in ["<step", "<step><parameterizedString>", "<steps><step/>", "<step <step <"] {
-            clean(broken, Rendering::Full);
+            clean(broken, Rendering::Full, Doubtful::LeaveOut);
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn data_tables(root: NodeRef<'_, Node>) -> HashMap<NodeId, bool> {
                     }
                 }
                 Node::Element(element) => {
-                    let role = Role::of(element.name());
+                    let role = Role::of(element);
                     if role == Role::Table {
                         if let Some(outer) = open.last_mut() {
                             outer.has_table = true;
@@ -71,7 +71,7 @@ pub(super) fn data_tables(root: NodeRef<'_, Node>) -> HashMap<NodeId, bool> {
             },
             Edge::Close(node) => {
                 let Some(element) = node.value().as_element() else { continue };
-                match Role::of(element.name()) {
+                match Role::of(element) {
                     Role::Table => {
                         if let Some(facts) = open.pop() {
                             found.insert(node.id(), facts.is_data());

@@ -12,10 +12,10 @@ use super::code::Code;
 use super::element::{Role, attribute};
 use super::list::List;
 use super::parse::Parsed;
-use super::style::{Color, Declarations, Display, Flow, Inherited, Sheet, Sight, TextSpace};
+use super::style::{Display, Sight, TextSpace, Verdict};
 use super::table::{self, Table};
 use super::writer::{Gap, Writer};
-use crate::model::Alarms;
+use crate::model::{Alarms, Doubt, Doubtful, Doubts};
 
 /// Stands where text was left out because its colour is nearly that of the page.
 const LOW_CONTRAST_MARK: &str = "[low-contrast text left out]";
@@ -43,6 +43,8 @@ pub(super) enum Closing {
     Raised,
     /// Close a quotation in the line.
     Quotation,
+    /// Put what was written in brackets.
+    Group,
     /// Write the code block.
     Preformatted,
     /// End a cell with its spans.
@@ -70,16 +72,16 @@ pub(super) struct Seen<'a> {
     pub(super) node: NodeRef<'a, Node>,
     pub(super) element: &'a Element,
     pub(super) role: Role,
-    pub(super) style: Inherited,
-    pub(super) flow: Flow,
+    pub(super) verdict: Verdict,
 }
 
 /// An element that is open.
 struct Frame<'a> {
     node: NodeRef<'a, Node>,
-    style: Inherited,
+    verdict: Verdict,
     closing: Closing,
-    display: Option<Display>,
+    /// The sign between its parts, and how many of them have begun.
+    pair: Option<(&'static str, usize)>,
     /// Does it stand on lines of its own although it is of the kind that does not?
     is_block: bool,
     /// Is it a closed `<details>`, of which only the summary is seen?
@@ -103,10 +105,15 @@ pub(super) struct Walk<'a> {
     pub(super) in_word_marker: bool,
     /// Was something passed over in the closed section that is open now?
     pub(super) passed_over: bool,
-    pub(super) declarations: Declarations,
-    sheet: Sheet,
+    /// What to do with text of which nobody knows whether it is seen.
+    pub(super) doubtful: Doubtful,
+    verdicts: &'a [Verdict],
+    /// The verdict on the element that comes next.
+    next_verdict: usize,
     frames: Vec<Frame<'a>>,
     low_contrast_marked: bool,
+    /// The reasons given by the last mark, as long as nothing else was written.
+    doubts_marked: Doubts,
 }
 
 /// What a rendering gives.
@@ -120,7 +127,13 @@ pub(super) struct Rendered {
 }
 
 /// Renders a tree into at most about `limit` bytes.
-pub(super) fn render(parsed: &Parsed, rendering: Rendering, limit: usize) -> Rendered {
+pub(super) fn render(
+    parsed: &Parsed,
+    verdicts: &[Verdict],
+    rendering: Rendering,
+    doubtful: Doubtful,
+    limit: usize,
+) -> Rendered {
     let root = parsed.html.tree.root();
     let mut walk = Walk {
         // Of real input more than half is markup.
@@ -137,14 +150,13 @@ pub(super) fn render(parsed: &Parsed, rendering: Rendering, limit: usize) -> Ren
         in_link: false,
         in_word_marker: false,
         passed_over: false,
-        declarations: Declarations::default(),
-        sheet: Sheet::default(),
+        doubtful,
+        verdicts,
+        next_verdict: 0,
         frames: Vec::new(),
         low_contrast_marked: false,
+        doubts_marked: Doubts::NONE,
     };
-    if parsed.has_style {
-        walk.sheet = read_sheets(root);
-    }
     if parsed.has_table {
         walk.data_tables = table::data_tables(root);
     }
@@ -153,25 +165,13 @@ pub(super) fn render(parsed: &Parsed, rendering: Rendering, limit: usize) -> Ren
     Rendered { text: walk.writer.finish(), alarms: walk.alarms, overflow }
 }
 
-fn read_sheets(root: NodeRef<'_, Node>) -> Sheet {
-    let mut sheet = Sheet::default();
-    for node in root.descendants() {
-        if node.value().as_element().is_some_and(|element| element.name() == "style") {
-            for text in node.children().filter_map(|child| child.value().as_text()) {
-                sheet.read(text);
-            }
-        }
-    }
-    sheet
-}
-
 impl<'a> Walk<'a> {
     fn run(&mut self, root: NodeRef<'a, Node>) {
         let mut next = root.first_child();
         loop {
             let Some(node) = next else {
                 let Some(frame) = self.frames.pop() else { return };
-                self.close(frame.closing, frame.is_block, frame.display);
+                self.close(frame.closing, frame.is_block, frame.verdict.flow.display);
                 next = frame.node.next_sibling();
                 continue;
             };
@@ -186,34 +186,68 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What the element that is open hands down.
-    fn inherited(&self) -> Inherited {
-        self.frames.last().map_or(Inherited::PAGE, |frame| frame.style)
-    }
-
     fn text(&mut self, text: &str) {
-        let style = self.inherited();
-        if self.frames.last().is_some_and(|frame| frame.is_closed) {
+        let Some(frame) = self.frames.last() else { return };
+        let verdict = frame.verdict;
+        if frame.is_closed {
             self.passed_over |= has_words(text);
             return;
         }
-        match style.sight {
+        let is_cut = verdict.sight == Sight::Shown
+            && verdict.longest_word < u16::MAX
+            && longest_word(text) > usize::from(verdict.longest_word);
+        match verdict.sight {
+            // White space takes its place in whatever colour.
+            _ if !verdict.is_gone && !has_words(text) => self.shown(text, verdict.space),
             Sight::Hidden => self.alarms.hidden_chars += words_in(text),
             Sight::LowContrast => self.low_contrast(text),
-            Sight::Shown => {
-                let text = characters::visible(text, &mut self.alarms.invisible_chars);
-                if let Some(code) = &mut self.code {
-                    code.push(&text);
-                } else if self.in_word_marker {
-                    self.word_marker(&text);
-                } else {
-                    self.writer.text(&text, style.space);
-                    if self.low_contrast_marked && has_words(&text) {
-                        self.low_contrast_marked = false;
-                    }
-                }
+            Sight::Doubtful => self.doubtful(text, verdict.doubts, verdict.space),
+            Sight::Shown if is_cut => {
+                self.doubtful(text, Doubts::of(Doubt::Clipped), verdict.space);
+            }
+            Sight::Shown => self.shown(text, verdict.space),
+        }
+    }
+
+    fn shown(&mut self, text: &str, space: TextSpace) {
+        let text = characters::visible(text, &mut self.alarms.invisible_chars);
+        if let Some(code) = &mut self.code {
+            code.push(&text);
+        } else if self.in_word_marker {
+            self.word_marker(&text);
+        } else {
+            self.writer.text(&text, space);
+        }
+        if (self.low_contrast_marked || !self.doubts_marked.is_empty()) && has_words(&text) {
+            self.low_contrast_marked = false;
+            self.doubts_marked = Doubts::NONE;
+        }
+    }
+
+    /// Text of which nobody can say whether it is seen: a mark stands in its place, or before it.
+    pub(super) fn doubtful(&mut self, text: &str, doubts: Doubts, space: TextSpace) {
+        let characters = words_in(text);
+        if characters == 0 {
+            return;
+        }
+        self.alarms.doubtful_chars += characters;
+        self.alarms.doubts = self.alarms.doubts.and(doubts);
+        let is_marked = self.doubts_marked == doubts;
+        let word = if self.doubtful == Doubtful::MarkAndKeep { "follows" } else { "left out" };
+        let mark = format!("[doubtful text {word}: {}]", doubts.words());
+        match &mut self.code {
+            _ if is_marked => {}
+            Some(code) => code.push(&mark),
+            None => {
+                self.writer.text(" ", TextSpace::Collapse);
+                self.writer.word(&mark);
+                self.writer.text(" ", TextSpace::Collapse);
             }
         }
+        if self.doubtful == Doubtful::MarkAndKeep {
+            self.shown(text, space);
+        }
+        self.doubts_marked = doubts;
     }
 
     /// A reader with a dark theme sees it, one with a light theme does not: neither text to trust
@@ -241,29 +275,40 @@ impl<'a> Walk<'a> {
 
     /// Enters an element. Returns whether to go on with its children.
     fn open(&mut self, node: NodeRef<'a, Node>, element: &'a Element) -> bool {
-        let role = Role::of(element.name());
-        let (in_flex, in_closed) = self.frames.last().map_or((false, false), |frame| {
-            (frame.display == Some(Display::Flex), frame.is_closed)
-        });
+        let role = Role::of(element);
         if role == Role::Nothing {
             return false;
         }
+        let Some(&verdict) = self.verdicts.get(self.next_verdict) else { return false };
+        let enters = self.open_judged(node, element, role, verdict);
+        self.next_verdict = if enters { self.next_verdict + 1 } else { verdict.next as usize };
+        enters
+    }
+
+    fn open_judged(
+        &mut self,
+        node: NodeRef<'a, Node>,
+        element: &'a Element,
+        role: Role,
+        verdict: Verdict,
+    ) -> bool {
+        let (in_flex, in_closed) = self.frames.last().map_or((false, false), |frame| {
+            (frame.verdict.flow.display == Some(Display::Flex), frame.is_closed)
+        });
         if in_closed && role != Role::Summary {
             self.passed_over = true;
             return false;
         }
-        let mut style = self.inherited();
-        let flow = self.style_of(node, element, role, &mut style);
-        let is_block = self.code.is_none() && role.is_inline() && flow.is_block(in_flex);
+        let is_block = self.code.is_none() && role.is_inline() && verdict.flow.is_block(in_flex);
         let mut frame = Frame {
             node,
-            style,
+            verdict,
             closing: Closing::Nothing,
-            display: flow.display,
+            pair: if let Role::Pair(sign) = role { Some((sign, 0)) } else { None },
             is_block,
             is_closed: role == Role::Details && attribute(element, "open").is_none(),
         };
-        if style.is_gone() {
+        if verdict.is_gone {
             frame.is_block = false;
             self.frames.push(frame);
             return true;
@@ -271,55 +316,36 @@ impl<'a> Walk<'a> {
         if is_block {
             self.writer.gap(Gap::Line);
         }
-        let entry = self.enter(&Seen { node, element, role, style, flow });
+        self.begin_part();
+        let entry = self.enter(&Seen { node, element, role, verdict });
         let Entry::Into(closing) = entry else { return false };
         frame.closing = closing;
         self.frames.push(frame);
         true
     }
 
-    /// Works out an element's style from its attributes, the rules and its own declarations.
-    fn style_of(
-        &mut self,
-        node: NodeRef<'a, Node>,
-        element: &Element,
-        role: Role,
-        style: &mut Inherited,
-    ) -> Flow {
-        self.declarations.clear();
-        match role {
-            Role::Preformatted => style.space = TextSpace::Keep,
-            Role::Link if attribute(element, "href").is_some() => style.set_color(Color::LINK),
-            _ => {}
+    /// Writes the sign between the parts of a fraction or a power.
+    fn begin_part(&mut self) {
+        let Some((sign, parts)) = self.frames.last_mut().and_then(|frame| frame.pair.as_mut())
+        else {
+            return;
+        };
+        *parts += 1;
+        if *parts > 1 {
+            let sign = *sign;
+            self.writer.word(sign);
         }
-        let mut is_hidden = false;
-        let mut inline = None;
-        for (name, value) in &element.attrs {
-            match &*name.local {
-                "style" => inline = Some(value),
-                "hidden" | "popover" => is_hidden = true,
-                "bgcolor" => Color::parse_legacy(value).into_iter().for_each(|color| {
-                    style.set_background(color);
-                }),
-                "color" if role == Role::Font => {
-                    Color::parse_legacy(value).into_iter().for_each(|color| style.set_color(color));
-                }
-                _ => {}
-            }
-        }
-        if !self.sheet.is_empty() {
-            self.sheet.collect(node, &mut self.declarations);
-        }
-        if let Some(inline) = inline {
-            self.declarations.read(inline);
-        }
-        let flow = style.apply(&self.declarations, role.is_box());
-        is_hidden |= role == Role::Dialog && attribute(element, "open").is_none();
-        if is_hidden && flow.display.is_none() {
-            style.hide();
-        }
-        flow
     }
+
+    /// Is the element that is open a fraction or a power?
+    pub(super) fn in_pair(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.pair.is_some())
+    }
+}
+
+/// The longest run of characters between white space.
+fn longest_word(text: &str) -> usize {
+    text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)
 }
 
 /// Characters that are not white space.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::clean::{Cleaned, Options, Rendering, clean_text, estimate_tokens};
-use crate::model::Format;
+use crate::model::{Doubtful, Format};
 
 /// Most bytes read; the tracker's longest field has a million characters.
 const MAX_INPUT: u64 = 64 << 20;
@@ -20,9 +20,12 @@ pub struct CleanArgs {
     /// Shorten as for triage: no link targets, long tables and code cut.
     #[arg(long)]
     pub tight: bool,
-    /// The input is a Markdown field: decode its entities and keep the rest.
+    /// The input is a Markdown field.
     #[arg(long)]
     pub markdown_field: bool,
+    /// Keep text of which nobody can say whether a person sees it, with a mark before it.
+    #[arg(long)]
+    pub keep_doubtful: bool,
     /// Print bytes and estimated tokens, before and after, to standard error.
     #[arg(long)]
     pub stats: bool,
@@ -72,7 +75,11 @@ pub fn run(
     let raw = read(args, stdin)?;
     let format = if args.markdown_field { Format::Markdown } else { Format::Html };
     let rendering = if args.tight { Rendering::Tight } else { Rendering::Full };
-    let cleaned = clean_text(&raw, format, &Options { rendering, max_bytes: None });
+    let doubtful = match args.keep_doubtful {
+        true => Doubtful::MarkAndKeep,
+        false => Doubtful::LeaveOut,
+    };
+    let cleaned = clean_text(&raw, format, &Options { rendering, doubtful, max_bytes: None });
     if args.json {
         writeln!(stdout, "{}", as_json(&raw, &cleaned))?;
     } else {
@@ -115,7 +122,9 @@ fn as_json(raw: &str, cleaned: &Cleaned) -> serde_json::Value {
             "hidden": cleaned.alarms.hidden_chars,
             "low_contrast": cleaned.alarms.low_contrast_chars,
             "invisible": cleaned.alarms.invisible_chars,
+            "doubtful": cleaned.alarms.doubtful_chars,
         },
+        "doubts": cleaned.alarms.doubts,
     })
 }
 
@@ -140,13 +149,7 @@ fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io:
         writeln!(stderr, "cut     {:>9} bytes", cleaned.stats.cut_bytes)?;
     }
     if cleaned.alarms.any() {
-        writeln!(
-            stderr,
-            "alarm: {} hidden, {} low-contrast, {} invisible characters removed",
-            cleaned.alarms.hidden_chars,
-            cleaned.alarms.low_contrast_chars,
-            cleaned.alarms.invisible_chars
-        )?;
+        writeln!(stderr, "alarm: {}", cleaned.alarms.words())?;
     }
     Ok(())
 }
@@ -160,6 +163,7 @@ mod tests {
             file: None,
             tight: false,
             markdown_field: false,
+            keep_doubtful: false,
             stats: false,
             json: false,
         };
@@ -175,8 +179,12 @@ mod tests {
         let html = b"<p>see <a href='https://e.com/x'>docs</a> &amp; &lt;b&gt;</p>";
         assert_eq!(run_on(html, |_| {}).0, "see [docs](https://e.com/x) & <b>");
         assert_eq!(run_on(html, |args| args.tight = true).0, "see docs & <b>");
-        let markdown = run_on(b"a &lt;b&gt; *c*", |args| args.markdown_field = true);
-        assert_eq!(markdown.0, "a <b> *c*");
+        let markdown = run_on(b"a &amp;lt;b&amp;gt; *c*", |args| args.markdown_field = true);
+        assert_eq!(markdown.0, "a <b> c");
+        let clipped = b"<p style='clip-path:circle(1px)'>psst</p>";
+        assert_eq!(run_on(clipped, |_| {}).0, "[doubtful text left out: may be clipped]");
+        let kept = run_on(clipped, |args| args.keep_doubtful = true);
+        assert_eq!(kept.0, "[doubtful text follows: may be clipped] psst");
     }
 
     #[test]
@@ -184,7 +192,7 @@ mod tests {
         let (out, err) = run_on(b"<p>a</p><p hidden>bcd</p>", |args| args.stats = true);
         assert_eq!(out, "a");
         assert!(err.contains("bytes          25 ->         1  (4.0 %)"), "{err}");
-        assert!(err.contains("3 hidden, 0 low-contrast, 0 invisible"), "{err}");
+        assert!(err.contains("alarm: 3 hidden characters"), "{err}");
     }
 
     #[test]
@@ -194,6 +202,7 @@ mod tests {
             file: Some("/no/such/file".into()),
             tight: false,
             markdown_field: false,
+            keep_doubtful: false,
             stats: false,
             json: false,
         };

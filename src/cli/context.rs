@@ -126,7 +126,8 @@ fn subject(arguments: &ContextArgs, config: &Config) -> Result<Subject, ContextC
             let item = saved_item(&json, &config.source.text_fields)
                 .map_err(|source| ContextCommandError::Item { path: path.clone(), source })?;
             let (full, tight) = (config.analyze.max_item_tokens, config.triage.max_item_tokens);
-            Subject::of_item(&clean_item(item, &Budget::per_item(full, tight)), None)
+            let budget = Budget::per_item(full, tight).with_doubtful(config.text.doubtful);
+            Subject::of_item(&clean_item(item, &budget), None)
         }
         (None, Some(path)) => Subject::from_text(&read(path)?),
         (None, None) => Subject::default(),

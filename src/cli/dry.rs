@@ -59,12 +59,8 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
             estimate_of(stats.clean_bytes)
         )
     });
-    let alarm = decision.alarms.map_or_else(String::new, |alarms| {
-        format!(
-            " · ALARM: {} hidden, {} low-contrast, {} invisible characters",
-            alarms.hidden_chars, alarms.low_contrast_chars, alarms.invisible_chars
-        )
-    });
+    let alarm =
+        decision.alarms.map_or_else(String::new, |alarms| format!(" · ALARM: {}", alarms.words()));
     let _: std::fmt::Result = writeln!(
         text,
         "  {:<9} {:<7} {} ({}){saving}{alarm}",

@@ -9,7 +9,18 @@ use serde::Serialize;
 use crate::event::{
     Decision, Event, LiveVerdict, Reason, Recorded, RunOutcome, RunSummary, Shares, Trigger,
 };
-use crate::model::{ItemKey, RetryClass, RunId, SessionId, Stage, Usd};
+use crate::model::{Alarms, ItemKey, RetryClass, RunId, SessionId, Stage, Usd};
+
+/// Items with an alarm that are named; the rest is counted.
+const MOST_ALARMED: usize = 20;
+
+/// An item whose text shows a machine what a person may not see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AlarmedItem {
+    pub item: ItemKey,
+    /// How much, and why.
+    pub alarms: Alarms,
+}
 
 /// Everything to be shown of one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -32,6 +43,8 @@ pub struct RunView {
     pub clean_bytes: u64,
     /// Items with hidden or invisible text.
     pub alarms: u64,
+    /// The first of them, with how much and why.
+    pub alarmed: Vec<AlarmedItem>,
     /// What became of everything that was fetched.
     pub shares: Shares,
     /// Decisions, counted.
@@ -168,6 +181,9 @@ impl RunView {
                 self.raw_bytes += raw_bytes;
                 self.clean_bytes += clean_bytes;
                 self.alarms += alarms;
+            }
+            Event::TextAlarm { item, alarms } if self.alarmed.len() < MOST_ALARMED => {
+                self.alarmed.push(AlarmedItem { item: item.clone(), alarms: *alarms });
             }
             Event::ItemDecided { item, title, decision, .. } => {
                 // Only work of this run needs its title; memory must not grow with the backlog.

@@ -10,7 +10,7 @@ mod words;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{FailureKind, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
+use crate::model::{Alarms, FailureKind, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
 
 pub use words::{Decision, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Shares, Trigger};
 
@@ -115,6 +115,12 @@ pub enum Event {
         clean_bytes: u64,
         /// Items with hidden or invisible text.
         alarms: u64,
+    },
+    /// A text of an item shows a machine what a person may not see.
+    TextAlarm {
+        item: ItemKey,
+        /// How much, and why.
+        alarms: Alarms,
     },
     /// The plan says something about an item. `unchanged` items are only counted.
     ItemDecided {
@@ -383,7 +389,8 @@ impl Event {
     /// The item it is about, if it is about one.
     pub fn item(&self) -> Option<&ItemKey> {
         match self {
-            Self::ItemDecided { item, .. }
+            Self::TextAlarm { item, .. }
+            | Self::ItemDecided { item, .. }
             | Self::ItemTriaged { item, .. }
             | Self::ContextBuilt { item, .. }
             | Self::FindingStored { item, .. }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{ItemId, ItemKey};
+use super::{Alarms, ItemId, ItemKey};
 
 /// How a text field is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,34 +99,6 @@ pub struct WorkItem {
     pub texts: Vec<TextField>,
     /// Newest last; empty unless configured.
     pub comments: Vec<Comment>,
-}
-
-/// Signs that a text tries to show a machine what a person does not see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Alarms {
-    /// Characters of text hidden from a reader (by style or attribute) and left out.
-    pub hidden_chars: usize,
-    /// Characters whose colour is nearly that of a light page; a mark stands in their place.
-    pub low_contrast_chars: usize,
-    /// Zero-width, bidirectional-control, tag and control characters left out.
-    pub invisible_chars: usize,
-}
-
-impl Alarms {
-    /// Is there anything to tell?
-    pub fn any(self) -> bool {
-        self != Self::default()
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            hidden_chars: self.hidden_chars + other.hidden_chars,
-            low_contrast_chars: self.low_contrast_chars + other.low_contrast_chars,
-            invisible_chars: self.invisible_chars + other.invisible_chars,
-        }
-    }
 }
 
 /// What cleaning made of a text, in figures.

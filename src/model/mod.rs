@@ -2,6 +2,7 @@
 //!
 //! Nothing here does IO, reads a clock or knows another room.
 
+mod alarm;
 mod finding;
 mod future;
 mod ids;
@@ -16,12 +17,11 @@ pub mod text;
 mod verdict;
 mod wait;
 
+pub use alarm::{Alarms, Doubt, Doubtful, Doubts};
 pub use finding::{Confidence, Effort, FileReference, Finding, Risk};
 pub use future::BoxFuture;
 pub use ids::{ItemId, ItemKey, RunId, SessionId};
-pub use item::{
-    Alarms, CleanField, CleanItem, Comment, Format, Links, TextField, TextStats, WorkItem,
-};
+pub use item::{CleanField, CleanItem, Comment, Format, Links, TextField, TextStats, WorkItem};
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;

@@ -67,6 +67,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         Event::ItemDecided { item, decision, reason, .. } if *decision != Decision::Unchanged => {
             format!("{:<8} {} ({})", decision.into_str(), name(item), in_words(reason))
         }
+        Event::TextAlarm { item, alarms } => {
+            format!("ALARM    {}: {}", name(item), alarms.words())
+        }
         Event::ItemTriaged { item, deep, reason, .. } => {
             let verdict = if *deep { "deep" } else { "settled" };
             format!("{verdict:<8} {}: {}", name(item), clip(reason, 90))

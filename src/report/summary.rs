@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::event::fold::AlarmedItem;
 use crate::event::{Reason, RunOutcome, RunSummary, Shares};
 use crate::model::text::{clip, in_words};
 use crate::model::{RunId, Usd};
@@ -30,6 +31,8 @@ pub struct RunReport {
     pub summary: RunSummary,
     /// Text before and after cleaning, in bytes.
     pub text: TextSaving,
+    /// Items whose text raised an alarm, with how much and why; the first of them.
+    pub alarmed: Vec<AlarmedItem>,
     /// Findings of this run.
     pub findings: Vec<FindingRow>,
     /// Items that are not finished, with their reasons.
@@ -103,10 +106,13 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         row(
             "ALARM",
             format!(
-                "{} item(s) contain hidden or invisible text; it was removed",
+                "{} item(s) with hidden or doubtful text, left out or marked",
                 report.text.alarms
             ),
         );
+        for AlarmedItem { item, alarms } in &report.alarmed {
+            row("", clip(&format!("{}: {}", short_key(item), alarms.words()), 64));
+        }
     }
     row(
         "triaged",
@@ -212,6 +218,7 @@ mod tests {
             error: None,
             summary: digest.totals,
             text: TextSaving::of(23_456_789, 8_765_432, 1000, 12),
+            alarmed: Vec::new(),
             findings: digest.findings,
             open: digest.open,
         };
@@ -233,6 +240,7 @@ mod tests {
             error: None,
             summary: RunSummary { fetched: 3, shares: usual, ..RunSummary::default() },
             text: TextSaving::default(),
+            alarmed: Vec::new(),
             findings: Vec::new(),
             open: samples::report("").open,
         };

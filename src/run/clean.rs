@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::{RunContext, RunError};
 use crate::clean;
@@ -23,9 +24,14 @@ pub(super) struct CleanPage {
 pub(super) async fn clean_page(cx: &RunContext, page: Page) -> Result<CleanPage, RunError> {
     let Page { items, vanished, cursor } = page;
     let (full, tight) = (cx.config.analyze.max_item_tokens, cx.config.triage.max_item_tokens);
-    let budget = clean::Budget::per_item(full, tight);
+    let budget = clean::Budget::per_item(full, tight).with_doubtful(cx.config.text.doubtful);
+    let (started, time) = (Instant::now(), cx.config.text.page_timeout);
     let cleaned = tokio::task::spawn_blocking(move || {
-        clean_all(items, |item| clean::clean_item(item, &budget))
+        // The work on one text is bounded by its own counters, that on a page by its time.
+        clean_all(items, |item| match started.elapsed() > time {
+            true => clean::without_time(item),
+            false => clean::clean_item(item, &budget),
+        })
     });
     let (items, failed) = cleaned
         .await
@@ -36,6 +42,9 @@ pub(super) async fn clean_page(cx: &RunContext, page: Page) -> Result<CleanPage,
         clean_bytes: items.iter().map(|item| item.stats.clean_bytes as u64).sum(),
         alarms: items.iter().filter(|item| item.alarms.any()).count() as u64,
     });
+    for item in items.iter().filter(|item| item.alarms.any()) {
+        cx.emit(Event::TextAlarm { item: item.item.key.clone(), alarms: item.alarms });
+    }
     Ok(CleanPage { items, failed, vanished, cursor })
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Usd;
+use crate::model::{Doubtful, Usd};
 
 /// The whole configuration, validated. A run works on the one it started with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,7 @@ pub struct Config {
     pub timeouts: Timeouts,
     pub budget: Budget,
     pub dedupe: Dedupe,
+    pub text: Text,
     pub state: State,
     pub prompts: Prompts,
     pub http: Http,
@@ -277,6 +278,15 @@ pub enum WatchedField {
     AreaPath,
     IterationPath,
     Tags,
+}
+
+/// `[text]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Text {
+    pub doubtful: Doubtful,
+    #[serde(with = "human::duration")]
+    pub page_timeout: Duration,
 }
 
 /// `[state]`

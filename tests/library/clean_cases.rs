@@ -85,7 +85,7 @@ fn cases() -> Vec<(Case, String)> {
 }
 
 fn clean(html: &str, rendering: Rendering) -> String {
-    clean_text(html, Format::Html, &Options { rendering, max_bytes: None }).text
+    clean_text(html, Format::Html, &Options { rendering, ..Options::default() }).text
 }
 
 fn is_wide(character: char) -> bool {

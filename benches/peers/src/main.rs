@@ -66,7 +66,7 @@ fn measure(contender: &str, texts: &[String]) {
 }
 
 fn round(contender: &str, texts: &[String]) {
-    let options = |rendering| clean::Options { rendering, max_bytes: None };
+    let options = |rendering| clean::Options { rendering, ..clean::Options::default() };
     for text in texts {
         let clean = |rendering| {
             black_box(clean::clean_text(text, model::Format::Html, &options(rendering)));

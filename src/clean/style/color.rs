@@ -1,209 +1,131 @@
 //! Colours as CSS writes them, and how far apart two of them look.
 
-/// A colour with its opacity (1 is solid).
+use color::{ColorSpaceTag, Srgb, parse_color};
+
+/// A colour with its opacity: red, green, blue and alpha from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::clean) struct Color {
-    red: u8,
-    green: u8,
-    blue: u8,
+    channels: [f32; 3],
     /// 0 is transparent, 1 is solid.
     pub(super) alpha: f32,
 }
 
 impl Color {
-    pub(super) const BLACK: Self = Self::solid(0, 0, 0);
+    pub(super) const BLACK: Self = Self::solid([0.0; 3]);
+    pub(super) const WHITE: Self = Self::solid([1.0; 3]);
     /// What a browser gives a link.
-    pub(in crate::clean) const LINK: Self = Self::solid(0, 0, 238);
-    pub(super) const WHITE: Self = Self::solid(255, 255, 255);
+    pub(super) const LINK: Self = Self::solid([0.0, 0.0, 238.0 / 255.0]);
+    /// The background of `<mark>`.
+    pub(super) const MARK: Self = Self::solid([1.0, 1.0, 0.0]);
+    /// The background of a button.
+    pub(super) const BUTTON: Self = Self::solid([239.0 / 255.0; 3]);
 
-    const fn solid(red: u8, green: u8, blue: u8) -> Self {
-        Self { red, green, blue, alpha: 1.0 }
+    const fn solid(channels: [f32; 3]) -> Self {
+        Self { channels, alpha: 1.0 }
     }
 
-    /// A colour value of CSS or of an old HTML attribute; `None` when it is not one we know.
-    pub(in crate::clean) fn parse(value: &str) -> Option<Self> {
-        let value = value.trim();
-        if let Some(hex) = value.strip_prefix('#') {
-            return Self::from_hex(hex);
+    /// A colour value of CSS, in lower case; `None` when it is not one we evaluate.
+    pub(super) fn parse(value: &str) -> Option<Self> {
+        if let Some(color) = system(value) {
+            return Some(color);
         }
-        if let Some(open) = value.find('(') {
-            let function = value[..open].trim().to_ascii_lowercase();
-            let inside = value[open + 1..].trim_end().trim_end_matches(')');
-            return match function.as_str() {
-                "rgb" | "rgba" => Self::from_rgb(inside),
-                "hsl" | "hsla" => Self::from_hsl(inside),
-                _ => None,
-            };
-        }
-        named(value)
+        let [red, green, blue, alpha] = match value.strip_prefix('#') {
+            Some(hex) => from_hex(hex)?,
+            None => {
+                let parsed = parse_color(value).ok()?;
+                parsed.to_alpha_color::<Srgb>().components
+            }
+        };
+        let clamp = |channel: f32| if channel.is_nan() { 0.0 } else { channel.clamp(0.0, 1.0) };
+        Some(Self { channels: [clamp(red), clamp(green), clamp(blue)], alpha: clamp(alpha) })
     }
 
-    /// The same for the attributes `color` and `bgcolor`, where the `#` may be missing.
-    pub(in crate::clean) fn parse_legacy(value: &str) -> Option<Self> {
-        let value = value.trim();
-        Self::parse(value).or_else(|| (value.len() == 6).then(|| Self::from_hex(value))?)
-    }
-
-    fn from_hex(hex: &str) -> Option<Self> {
-        if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    /// An old HTML attribute: any text is a colour, by the standard's rules for legacy values.
+    pub(super) fn parse_legacy(value: &str) -> Option<Self> {
+        let value = value.trim().to_ascii_lowercase();
+        if value.is_empty() || value == "transparent" {
             return None;
         }
-        let digits = match hex.len() {
-            3 | 4 => hex.chars().flat_map(|digit| [digit, digit]).collect(),
-            6 | 8 => hex.to_owned(),
-            _ => return None,
-        };
-        let part =
-            |at: usize| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-        let alpha = if digits.len() == 8 { f32::from(part(6)?) / 255.0 } else { 1.0 };
-        Some(Self { red: part(0)?, green: part(2)?, blue: part(4)?, alpha })
+        if !value.starts_with('#') && !value.contains('(') {
+            if let Some(named) = parse_color(&value).ok().filter(|c| c.cs == ColorSpaceTag::Srgb) {
+                let [red, green, blue, _] = named.to_alpha_color::<Srgb>().components;
+                return Some(Self::solid([red, green, blue]));
+            }
+        } else if value.len() == 4
+            && let Some([red, green, blue, _]) = from_hex(&value[1..])
+        {
+            return Some(Self::solid([red, green, blue]));
+        }
+        Some(Self::from_anything(value.trim_start_matches('#')))
     }
 
-    fn from_rgb(inside: &str) -> Option<Self> {
-        let parts = numbers(inside);
-        let channel = |at: usize| {
-            let (value, percent) = *parts.get(at)?;
-            Some(to_byte(if percent { value * 2.55 } else { value }))
+    /// What is no digit counts as 0; three equal parts, of which the first digits count.
+    fn from_anything(value: &str) -> Self {
+        let mut digits: Vec<u8> = value
+            .chars()
+            .take(128)
+            .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0))
+            .collect();
+        while digits.is_empty() || digits.len() % 3 != 0 {
+            digits.push(0);
+        }
+        let size = digits.len() / 3;
+        let parts: Vec<&[u8]> = digits.chunks(size).collect();
+        let skip = size.saturating_sub(8);
+        let zeros = parts
+            .iter()
+            .map(|part| part[skip..].iter().take_while(|digit| **digit == 0).count())
+            .min()
+            .unwrap_or(0)
+            .min((size - skip).saturating_sub(2));
+        let channel = |part: &[u8]| {
+            let digits: Vec<u8> = part[skip + zeros..].iter().take(2).copied().collect();
+            f32::from(
+                digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(16).wrapping_add(*digit)),
+            ) / 255.0
         };
-        Some(Self { red: channel(0)?, green: channel(1)?, blue: channel(2)?, alpha: alpha(&parts) })
-    }
-
-    fn from_hsl(inside: &str) -> Option<Self> {
-        let parts = numbers(inside);
-        let hue = parts.first()?.0.rem_euclid(360.0) / 30.0;
-        let (saturation, light) = (parts.get(1)?.0 / 100.0, parts.get(2)?.0 / 100.0);
-        let amplitude = saturation * light.min(1.0 - light);
-        let channel = |offset: f32| {
-            let k = (offset + hue) % 12.0;
-            to_byte(255.0 * (light - amplitude * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0)))
-        };
-        Some(Self {
-            red: channel(0.0),
-            green: channel(8.0),
-            blue: channel(4.0),
-            alpha: alpha(&parts),
-        })
+        Self::solid([channel(parts[0]), channel(parts[1]), channel(parts[2])])
     }
 
     /// This colour seen on top of another one.
     pub(super) fn over(self, below: Self) -> Self {
-        let mix = |top: u8, bottom: u8| {
-            to_byte(f32::from(top) * self.alpha + f32::from(bottom) * (1.0 - self.alpha))
-        };
-        Self::solid(
-            mix(self.red, below.red),
-            mix(self.green, below.green),
-            mix(self.blue, below.blue),
-        )
+        let mix =
+            |at: usize| self.channels[at] * self.alpha + below.channels[at] * (1.0 - self.alpha);
+        Self::solid([mix(0), mix(1), mix(2)])
     }
 
-    /// Contrast ratio of the accessibility guidelines: 1 is none, 21 is black on white.
-    pub(super) fn contrast(self, other: Self) -> f32 {
-        let (one, two) = (self.luminance(), other.luminance());
-        (one.max(two) + 0.05) / (one.min(two) + 0.05)
-    }
-
-    fn luminance(self) -> f32 {
-        let linear = |channel: u8| {
-            let share = f32::from(channel) / 255.0;
-            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * linear(self.red) + 0.7152 * linear(self.green) + 0.0722 * linear(self.blue)
+    /// The largest difference of a channel: 0 is none, 1 is black on white.
+    pub(super) fn distance(self, other: Self) -> f32 {
+        (0..3).map(|at| (self.channels[at] - other.channels[at]).abs()).fold(0.0, f32::max)
     }
 }
 
-/// Numbers separated by commas, spaces or a slash, each with "was it a percentage".
-fn numbers(inside: &str) -> Vec<(f32, bool)> {
-    inside
-        .split([',', ' ', '/', '\t', '\n'])
-        .filter(|part| !part.is_empty())
-        .take(4)
-        .map_while(|part| {
-            let bare = part.trim_end_matches("deg");
-            match bare.strip_suffix('%') {
-                Some(number) => Some((number.parse().ok()?, true)),
-                None => Some((bare.parse().ok()?, false)),
-            }
-        })
-        .collect()
-}
-
-fn alpha(parts: &[(f32, bool)]) -> f32 {
-    parts.get(3).map_or(1.0, |&(value, percent)| if percent { value / 100.0 } else { value })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the value is clamped to the range of a byte first"
-)]
-fn to_byte(value: f32) -> u8 {
-    value.round().clamp(0.0, 255.0) as u8
-}
-
-/// The colour names that occur in practice, light ones above all: a missing name only means that
-/// text is taken for visible.
-fn named(value: &str) -> Option<Color> {
-    const NAMES: &[(&str, u8, u8, u8)] = &[
-        ("aliceblue", 240, 248, 255),
-        ("antiquewhite", 250, 235, 215),
-        ("aqua", 0, 255, 255),
-        ("azure", 240, 255, 255),
-        ("beige", 245, 245, 220),
-        ("black", 0, 0, 0),
-        ("blue", 0, 0, 255),
-        ("brown", 165, 42, 42),
-        ("cornsilk", 255, 248, 220),
-        ("cyan", 0, 255, 255),
-        ("darkblue", 0, 0, 139),
-        ("darkgray", 169, 169, 169),
-        ("darkgreen", 0, 100, 0),
-        ("darkgrey", 169, 169, 169),
-        ("darkred", 139, 0, 0),
-        ("floralwhite", 255, 250, 240),
-        ("fuchsia", 255, 0, 255),
-        ("gainsboro", 220, 220, 220),
-        ("ghostwhite", 248, 248, 255),
-        ("gray", 128, 128, 128),
-        ("green", 0, 128, 0),
-        ("grey", 128, 128, 128),
-        ("honeydew", 240, 255, 240),
-        ("ivory", 255, 255, 240),
-        ("lavenderblush", 255, 240, 245),
-        ("lemonchiffon", 255, 250, 205),
-        ("lightcyan", 224, 255, 255),
-        ("lightgray", 211, 211, 211),
-        ("lightgrey", 211, 211, 211),
-        ("lightyellow", 255, 255, 224),
-        ("lime", 0, 255, 0),
-        ("linen", 250, 240, 230),
-        ("magenta", 255, 0, 255),
-        ("maroon", 128, 0, 0),
-        ("mintcream", 245, 255, 250),
-        ("navy", 0, 0, 128),
-        ("oldlace", 253, 245, 230),
-        ("olive", 128, 128, 0),
-        ("orange", 255, 165, 0),
-        ("pink", 255, 192, 203),
-        ("purple", 128, 0, 128),
-        ("red", 255, 0, 0),
-        ("seashell", 255, 245, 238),
-        ("silver", 192, 192, 192),
-        ("snow", 255, 250, 250),
-        ("teal", 0, 128, 128),
-        ("white", 255, 255, 255),
-        ("whitesmoke", 245, 245, 245),
-        ("window", 255, 255, 255),
-        ("windowtext", 0, 0, 0),
-        ("yellow", 255, 255, 0),
-    ];
-    if value.eq_ignore_ascii_case("transparent") {
-        return Some(Color { alpha: 0.0, ..Color::BLACK });
+fn from_hex(hex: &str) -> Option<[f32; 4]> {
+    if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
     }
-    NAMES
-        .iter()
-        .find(|(name, ..)| value.eq_ignore_ascii_case(name))
-        .map(|&(_, red, green, blue)| Color::solid(red, green, blue))
+    let digit = |at: usize| u8::from_str_radix(hex.get(at..=at)?, 16).ok();
+    let short = |at: usize| digit(at).map(|digit| f32::from(digit * 17) / 255.0);
+    let long = |at: usize| Some(f32::from(digit(2 * at)? * 16 + digit(2 * at + 1)?) / 255.0);
+    match hex.len() {
+        3 => Some([short(0)?, short(1)?, short(2)?, 1.0]),
+        4 => Some([short(0)?, short(1)?, short(2)?, short(3)?]),
+        6 => Some([long(0)?, long(1)?, long(2)?, 1.0]),
+        8 => Some([long(0)?, long(1)?, long(2)?, long(3)?]),
+        _ => None,
+    }
+}
+
+/// The system colours of a light theme, as Outlook and Word write them.
+fn system(value: &str) -> Option<Color> {
+    Some(match value {
+        "canvas" | "window" | "field" | "background" | "infobackground" => Color::WHITE,
+        "canvastext" | "windowtext" | "fieldtext" | "buttontext" | "infotext" | "captiontext"
+        | "menutext" => Color::BLACK,
+        "linktext" => Color::LINK,
+        "buttonface" | "threedface" => Color::BUTTON,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -214,36 +136,63 @@ mod tests {
     fn every_way_to_write_white() {
         for text in [
             "#fff",
-            "#FFFFFF",
+            "#ffffff",
             "#ffff",
-            "#ffffffff",
             "white",
-            "White",
             "rgb(255,255,255)",
             "rgb(255 255 255 / 100%)",
             "rgba(255, 255, 255, 1)",
             "rgb(100%,100%,100%)",
             "hsl(0,0%,100%)",
-            " hsla(120deg 50% 100% / 1) ",
+            "hsla(120deg 50% 100% / 1)",
+            "hwb(120 100% 0%)",
+            "color(srgb 1 1 1)",
+            "oklch(1 0 0)",
+            "lab(100 0 0)",
+            "canvas",
         ] {
-            assert_eq!(Color::parse(text), Some(Color::WHITE), "{text}");
+            let color = Color::parse(text).unwrap_or(Color::BLACK);
+            assert!(color.distance(Color::WHITE) < 0.01, "{text}: {color:?}");
         }
-        assert_eq!(Color::parse_legacy("FFFFFF"), Some(Color::WHITE));
     }
 
     #[test]
-    fn what_is_no_colour_is_none() {
-        for text in ["", "#ff", "#ggg", "inherit", "rgb(1,2)", "url(x)", "rgb(", "ffffff"] {
+    fn what_is_no_colour_or_is_computed_is_none() {
+        for text in [
+            "",
+            "#ff",
+            "#ggg",
+            "inherit",
+            "rgb(1,2)",
+            "url(x)",
+            "rgb(",
+            "color-mix(in srgb,red,red)",
+            "rgb(from red r g b)",
+        ] {
             assert_eq!(Color::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn attributes_take_anything_for_a_colour() {
+        for (text, same) in [
+            ("FFFFFF", "#ffffff"),
+            ("#fff", "#fff"),
+            ("fff", "#0f0f0f"),
+            ("White", "white"),
+            ("xyz", "#000"),
+            ("#036", "#003366"),
+        ] {
+            let (one, other) = (Color::parse_legacy(text).unwrap(), Color::parse(same).unwrap());
+            assert!(one.distance(other) < 0.005, "{text}: {one:?}");
+        }
+        assert_eq!(Color::parse_legacy(" "), None);
     }
 
     #[test]
     fn transparency_mixes() {
         let faint = Color::parse("rgba(0,0,0,0.0)").unwrap();
         assert_eq!(faint.over(Color::WHITE), Color::WHITE);
-        assert!(Color::BLACK.contrast(Color::WHITE) > 20.0);
-        assert!((Color::WHITE.contrast(Color::WHITE) - 1.0).abs() < 1e-6);
-        assert_eq!(Color::parse("hsl(120,100%,25%)"), Color::parse("#008000"));
+        assert!(Color::BLACK.distance(Color::WHITE) > 0.99);
     }
 }

@@ -2,7 +2,7 @@
 
 /// A length as a declaration gives it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::clean) enum Length {
+pub(super) enum Length {
     /// Pixels; absolute units are converted.
     Px(f32),
     /// A multiple of the font size.
@@ -11,13 +11,10 @@ pub(in crate::clean) enum Length {
     Share(f32),
 }
 
-/// Width taken for the window where a unit refers to it.
-const WINDOW: f32 = 1000.0;
-
 impl Length {
-    /// `12px`, `0`, `-.25in`, `1.5em`, `50%`; `None` for keywords and what we cannot work out.
+    /// `12px`, `0`, `-.25in`, `1.5em`, `50%`; `None` for keywords, functions and units that depend
+    /// on the window.
     pub(super) fn parse(value: &str) -> Option<Self> {
-        let value = value.trim();
         let digits = value
             .bytes()
             .enumerate()
@@ -26,8 +23,7 @@ impl Length {
             })
             .count();
         let number: f32 = value[..digits].parse().ok()?;
-        let unit = value[digits..].to_ascii_lowercase();
-        Some(match unit.as_str() {
+        Some(match &value[digits..] {
             "px" => Self::Px(number),
             "" if number == 0.0 => Self::Px(0.0),
             "pt" => Self::Px(number * 4.0 / 3.0),
@@ -35,7 +31,6 @@ impl Length {
             "cm" => Self::Px(number * 96.0 / 2.54),
             "mm" => Self::Px(number * 96.0 / 25.4),
             "pc" => Self::Px(number * 16.0),
-            "vw" | "vh" | "vmin" | "vmax" => Self::Px(number * WINDOW / 100.0),
             "rem" => Self::Px(number * 16.0),
             "em" => Self::Em(number),
             "ex" | "ch" => Self::Em(number / 2.0),
@@ -44,21 +39,18 @@ impl Length {
         })
     }
 
-    /// Pixels, given the font size; a share is taken of the window.
-    pub(super) fn pixels(self, font: f32) -> f32 {
+    /// Pixels, given the font size and what a share is taken of.
+    pub(super) fn pixels(self, font: f32, whole: f32) -> f32 {
         match self {
             Self::Px(pixels) => pixels,
             Self::Em(factor) => factor * font,
-            Self::Share(share) => share * WINDOW,
+            Self::Share(share) => share * whole,
         }
     }
 
     /// As a font size, given the parent's.
     pub(super) fn font_size(self, parent: f32) -> f32 {
-        match self {
-            Self::Px(pixels) => pixels,
-            Self::Em(factor) | Self::Share(factor) => factor * parent,
-        }
+        self.pixels(parent, parent)
     }
 }
 
@@ -68,14 +60,14 @@ mod tests {
 
     #[test]
     fn lengths_become_pixels() {
-        let pixels = |text| Length::parse(text).map(|length| length.pixels(10.0));
+        let pixels = |text| Length::parse(text).map(|length| length.pixels(10.0, 1000.0));
         assert_eq!(pixels("0"), Some(0.0));
-        assert_eq!(pixels("-9999PX"), Some(-9999.0));
+        assert_eq!(pixels("-9999px"), Some(-9999.0));
         assert_eq!(pixels("3pt"), Some(4.0));
         assert_eq!(pixels("1in"), Some(96.0));
         assert_eq!(pixels("-100em"), Some(-1000.0));
         assert_eq!(pixels("-100%"), Some(-1000.0));
-        for text in ["", "auto", "calc(1px)", "px", "5", "1e", "--1px", "1.2.3px"] {
+        for text in ["", "auto", "calc(1px)", "px", "5", "1e3px", "--1px", "1.2.3px", "5vw"] {
             assert_eq!(pixels(text), None, "{text}");
         }
     }

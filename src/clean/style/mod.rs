@@ -1,13 +1,24 @@
-//! As much CSS as it takes to know what a browser shows: inline declarations, `<style>` rules with
-//! simple selectors, and what follows from them for the visibility of text.
+//! As much CSS as it takes to know what a browser shows. Selectors and tokens are read by real
+//! parsers (`selectors`, `cssparser`); values inside the ranges of real text are evaluated; every
+//! other construct that can hide text makes the text it touches doubtful.
+//!
+//! `text` reads a value, `property` knows the harmless properties, `declaration` turns declarations
+//! into values or doubts, `sheet` holds rules with their layers and `condition`s, `selector` matches
+//! them within a budget, `computed` adds up what is inherited, `impact` says what declarations could
+//! do wherever they apply, and `verdict` goes through the tree.
 
 mod color;
 mod computed;
-mod declarations;
+mod condition;
+mod declaration;
+mod impact;
 mod length;
+mod property;
+mod selector;
 mod sheet;
+mod text;
+mod verdict;
 
-pub(super) use color::Color;
-pub(super) use computed::{Flow, Inherited, Sight, TextSpace};
-pub(super) use declarations::{Declarations, Display};
-pub(super) use sheet::Sheet;
+pub(super) use computed::Sight;
+pub(super) use declaration::{Display, TextSpace};
+pub(super) use verdict::{Verdict, judge};

@@ -1,277 +1,486 @@
-//! Rules of `<style>` elements: type, class and id selectors, with descendants and children.
-//!
-//! A rule whose selector we do not understand, or that holds only for some media, is left out.
-//! The number of rules is bounded, and so is the way up the tree for each of them.
+//! Rules of `<style>` elements: nesting, layers, conditions, and which of them bear on an element.
 
 use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
 
-use ego_tree::NodeRef;
-use scraper::Node;
-use scraper::node::Element;
+use cssparser::{
+    AtRuleParser, BasicParseErrorKind, CowRcStr, DeclarationParser, ParseError, Parser,
+    ParserState, QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
+};
+use scraper::node::Element as Tag;
+use selectors::parser::{Component, Selector, SelectorList};
 
-use super::declarations::{Declarations, plain};
+use super::condition::{self, Holds};
+use super::declaration::{self, Declaration};
+use super::impact;
+use super::selector::{self, Matched, PseudoElement, Style, Work};
+use super::text::Text;
+use crate::clean::element::attribute;
+use crate::model::{Doubt, Doubts};
 
 /// Rules read at most; a page of Word's own styles has about a hundred.
-const MAX_RULES: usize = 1_000;
-/// Rules that may share a key; the last ones win, as they would in a browser.
-const MAX_RULES_PER_KEY: usize = 24;
-/// Ancestors looked at for a descendant selector.
-const MAX_ANCESTORS: usize = 48;
+const MAX_RULES: usize = 20_000;
+/// Blocks in blocks that are read.
+const MAX_DEPTH: usize = 16;
 
 /// The rules that bear on what is seen.
 #[derive(Debug, Default)]
-pub(in crate::clean) struct Sheet {
+pub(super) struct Sheet {
     rules: Vec<Rule>,
-    by_key: HashMap<String, Vec<usize>>,
+    declarations: Vec<Declaration>,
+    buckets: HashMap<String, Vec<u32>>,
+    general: Vec<u32>,
+    /// For each layer its place: indices from the outermost layer inwards.
+    layers: Vec<Vec<u16>>,
+    layer_names: HashMap<String, usize>,
+    sublayers: HashMap<String, u16>,
+    /// Doubts about all the text of the field.
+    pub(super) doubts: Doubts,
 }
 
 #[derive(Debug)]
 struct Rule {
-    /// The element itself first, then what must be above it.
-    path: Vec<Step>,
-    specificity: usize,
-    declarations: Declarations,
+    selector: Selector<Style>,
+    declarations: Range<usize>,
+    layer: usize,
+    is_certain: bool,
+    pseudo: Option<PseudoElement>,
 }
 
-#[derive(Debug)]
-struct Step {
-    compound: Compound,
-    /// Must it be the direct parent of the step before?
-    is_parent: bool,
-}
-
+/// What the rules say about one element.
 #[derive(Debug, Default)]
-struct Compound {
-    tag: Option<String>,
-    id: Option<String>,
-    classes: Vec<String>,
+pub(super) struct Matches {
+    /// Declarations by weight: weakest first.
+    pub(super) declarations: Vec<Declaration>,
+    /// Doubts that follow from rules that may or may not match.
+    pub(super) doubts: Doubts,
+    /// Does a box generated before or after its content cover text?
+    pub(super) covers: bool,
 }
 
 impl Sheet {
     /// Are there no rules?
-    pub(in crate::clean) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
     /// Adds the rules of one `<style>` element.
-    pub(in crate::clean) fn read(&mut self, css: &str) {
-        let css = plain(css);
-        let mut rest = css.as_ref();
-        while let Some(open) = rest.find('{') {
-            let prelude = rest[..open].rsplit(';').next().unwrap_or("").trim();
-            let prelude = prelude.trim_start_matches("<!--").trim_start_matches("-->").trim();
-            let body = &rest[open + 1..];
-            if prelude.starts_with('@') {
-                rest = if is_screen(prelude) { body } else { after_block(body) };
-                continue;
-            }
-            let close = body.find('}').unwrap_or(body.len());
-            self.add(prelude.trim_start_matches('}'), &body[..close]);
-            rest = body.get(close + 1..).unwrap_or("");
+    pub(super) fn read(&mut self, css: &str, holds: Holds) {
+        let mut input = Parser::new(css);
+        let mut reader = Reader {
+            sheet: self,
+            holds,
+            layer: String::new(),
+            selectors: None,
+            is_unread: false,
+            pending: Vec::new(),
+            depth: 0,
+        };
+        for rule in StyleSheetParser::new(&mut input, &mut reader) {
+            // A rule that cannot be read is dropped, as a browser does.
+            drop(rule);
         }
     }
 
-    fn add(&mut self, selectors: &str, body: &str) {
-        let mut declarations = Declarations::default();
-        declarations.read(body);
-        if declarations.is_empty() {
-            return;
+    /// The rules that match an element, applied in the order of the cascade.
+    pub(super) fn collect(
+        &self,
+        tag: &Tag,
+        element: &Matched<'_>,
+        work: &Work,
+        found: &mut Matches,
+    ) {
+        let mut matching: Vec<(&Rule, usize)> = Vec::new();
+        let mut look_up = |candidates: &[u32]| {
+            for &at in candidates {
+                if !work.spend(1) {
+                    return;
+                }
+                let rule = &self.rules[at as usize];
+                match work.matches(&rule.selector, element) {
+                    Some(false) => {}
+                    Some(true) if rule.is_certain && rule.pseudo.is_none() => {
+                        matching.push((rule, at as usize))
+                    }
+                    matches => self.note(rule, matches.is_some() && rule.is_certain, found),
+                }
+            }
+        };
+        look_up(&self.general);
+        let mut bucket = |key: &str| {
+            work.spend(1);
+            look_up(self.buckets.get(key).map_or(&[], Vec::as_slice));
+        };
+        bucket(tag.name());
+        if let Some(id) = attribute(tag, "id") {
+            bucket(&format!("#{id}"));
         }
-        for selector in selectors.split(',') {
+        for class in attribute(tag, "class").unwrap_or("").split_ascii_whitespace() {
+            if work.is_spent() {
+                break;
+            }
+            bucket(&format!(".{class}"));
+        }
+        for root in ["html", "body"]
+            .into_iter()
+            .filter(|root| element.is_root_named(root) && tag.name() != *root)
+        {
+            bucket(root);
+        }
+        self.cascade(matching, found);
+    }
+
+    /// A rule for a pseudo-element, or one that may or may not match.
+    fn note(&self, rule: &Rule, is_certain: bool, found: &mut Matches) {
+        let declarations = &self.declarations[rule.declarations.clone()];
+        match rule.pseudo {
+            Some(PseudoElement::Other) => {}
+            Some(PseudoElement::Generated) => found.covers |= impact::covers(declarations),
+            _ if !impact::could_hide(declarations) => {}
+            Some(PseudoElement::Text) => found.doubts.add(Doubt::Selector),
+            None if is_certain => {}
+            None if rule.is_certain => found.doubts.add(Doubt::Selector),
+            None => found.doubts.add(Doubt::Condition),
+        }
+    }
+
+    fn cascade(&self, mut matching: Vec<(&Rule, usize)>, found: &mut Matches) {
+        let layer = |rule: &Rule| self.layers[rule.layer].as_slice();
+        matching.sort_by(|(one, one_at), (other, other_at)| {
+            let specificity = |rule: &Rule| rule.selector.specificity();
+            layer(one)
+                .cmp(layer(other))
+                .then(specificity(one).cmp(&specificity(other)))
+                .then(one_at.cmp(other_at))
+        });
+        matching.dedup_by_key(|(_, at)| *at);
+        let mut important: Vec<(&Rule, Declaration)> = Vec::new();
+        for (rule, _) in &matching {
+            for declaration in &self.declarations[rule.declarations.clone()] {
+                match declaration.important {
+                    true => important.push((rule, *declaration)),
+                    false => found.declarations.push(*declaration),
+                }
+            }
+        }
+        // Of two important ones the earlier layer wins.
+        important.sort_by(|(one, _), (other, _)| layer(other).cmp(layer(one)));
+        found.declarations.extend(important.into_iter().map(|(_, declaration)| declaration));
+    }
+
+    /// The number of a layer by its full name; each name without one is a layer of its own.
+    fn layer(&mut self, path: &str) -> usize {
+        if let Some(&known) = self.layer_names.get(path) {
+            return known;
+        }
+        let mut place = match path.rsplit_once('.') {
+            _ if path.is_empty() => Vec::new(),
+            Some((parent, _)) => self.place_of(parent),
+            None => self.place_of(""),
+        };
+        if !path.is_empty() {
+            let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
+            let next = self.sublayers.entry(parent.to_owned()).or_default();
+            place.push(*next);
+            *next = next.saturating_add(1);
+        }
+        place.push(u16::MAX);
+        self.layers.push(place);
+        self.layer_names.insert(path.to_owned(), self.layers.len() - 1);
+        self.layers.len() - 1
+    }
+
+    fn place_of(&mut self, path: &str) -> Vec<u16> {
+        let at = self.layer(path);
+        let mut place = self.layers[at].clone();
+        place.pop();
+        place
+    }
+
+    fn add(
+        &mut self,
+        list: &SelectorList<Style>,
+        declarations: &[Declaration],
+        layer: &str,
+        holds: Holds,
+    ) {
+        let start = self.declarations.len();
+        self.declarations.extend_from_slice(declarations);
+        let layer = self.layer(layer);
+        for selector in list.slice() {
             if self.rules.len() >= MAX_RULES {
+                self.doubts.add(Doubt::Budget);
                 return;
             }
-            let Some(path) = parse_selector(selector.trim()) else { continue };
-            let Some(key) = path.first().map(|step| step.compound.key()) else { continue };
-            let specificity = path.iter().map(|step| step.compound.specificity()).sum();
-            let same_key = self.by_key.entry(key).or_default();
-            if same_key.len() >= MAX_RULES_PER_KEY {
-                same_key.remove(0);
+            let Ok(at) = u32::try_from(self.rules.len()) else { return };
+            match bucket_of(selector) {
+                Some(key) => self.buckets.entry(key).or_default().push(at),
+                None => self.general.push(at),
             }
-            same_key.push(self.rules.len());
-            self.rules.push(Rule { path, specificity, declarations: declarations.clone() });
+            self.rules.push(Rule {
+                pseudo: selector.pseudo_element().copied(),
+                selector: selector.clone(),
+                declarations: start..self.declarations.len(),
+                layer,
+                is_certain: holds == Holds::Yes,
+            });
         }
     }
+}
 
-    /// Adds what the rules say about an element, weakest first.
-    pub(in crate::clean) fn collect(&self, node: NodeRef<'_, Node>, found: &mut Declarations) {
-        let Some(element) = node.value().as_element() else { return };
-        let mut matching: Vec<usize> = Vec::new();
-        let mut look_up = |key: &str| {
-            if let Some(candidates) = self.by_key.get(key) {
-                matching.extend(candidates.iter().filter(|&&at| self.rules[at].matches(node)));
+/// The most telling part of the last compound: an id, a class or a name.
+fn bucket_of(selector: &Selector<Style>) -> Option<String> {
+    let mut best = None;
+    let mut iter = selector.iter();
+    for component in iter.by_ref() {
+        match component {
+            Component::ID(id) => return Some(format!("#{}", id.0)),
+            Component::Class(class) => best = Some(format!(".{}", class.0)),
+            Component::LocalName(name) if best.is_none() => {
+                best = Some(name.lower_name.0.to_string())
             }
-        };
-        look_up("*");
-        look_up(element.name());
-        if let Some(id) = element.attr("id") {
-            look_up(&format!("#{id}"));
-        }
-        for class in element.attr("class").unwrap_or("").split_ascii_whitespace().take(64) {
-            look_up(&format!(".{class}"));
-        }
-        matching.sort_by_key(|&at| (self.rules[at].specificity, at));
-        for at in matching {
-            found.extend(&self.rules[at].declarations);
-        }
-    }
-}
-
-/// Does the at-rule hold on a screen, so that its rules can be read as if it were not there?
-fn is_screen(prelude: &str) -> bool {
-    let media = prelude.to_ascii_lowercase();
-    matches!(media.split_whitespace().collect::<Vec<_>>()[..], ["@media", "screen" | "all"])
-}
-
-/// What comes after a block whose `{` has been read.
-fn after_block(body: &str) -> &str {
-    let mut depth = 1_usize;
-    let end = body.bytes().position(|byte| {
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    });
-    end.map_or("", |end| &body[end + 1..])
-}
-
-fn parse_selector(selector: &str) -> Option<Vec<Step>> {
-    let mut path: Vec<Step> = Vec::new();
-    let mut is_parent = false;
-    for word in selector.replace('>', " > ").split_ascii_whitespace().rev().take(16) {
-        if word == ">" {
-            is_parent = true;
-        } else {
-            path.push(Step { compound: Compound::parse(word)?, is_parent });
-            is_parent = false;
-        }
-    }
-    Some(path)
-}
-
-impl Compound {
-    fn parse(word: &str) -> Option<Self> {
-        let mut compound = Self::default();
-        let mut rest = word;
-        loop {
-            let first = rest.chars().next().map_or(0, char::len_utf8);
-            let end = rest[first..].find(['.', '#']).map_or(rest.len(), |at| at + first);
-            let (part, next) = rest.split_at(end);
-            let name = part.trim_start_matches(['.', '#']);
-            if name.is_empty() || name.contains([':', '[', '*', '+', '~', '(', '&']) && name != "*"
-            {
+            Component::PseudoElement(_) => {
+                // What the pseudo-element belongs to stands behind another combinator.
                 return None;
             }
-            match part.as_bytes()[0] {
-                b'.' => compound.classes.push(name.to_owned()),
-                b'#' => compound.id = Some(name.to_owned()),
-                _ if name == "*" => {}
-                _ => compound.tag = Some(name.to_ascii_lowercase()),
+            _ => {}
+        }
+    }
+    best
+}
+
+struct Reader<'s> {
+    sheet: &'s mut Sheet,
+    holds: Holds,
+    /// Full name of the layer we are in.
+    layer: String,
+    /// Selectors of the rule we are in; `None` outside of rules.
+    selectors: Option<Rc<SelectorList<Style>>>,
+    /// Are we in a rule whose selectors cannot be read, or in a scope?
+    is_unread: bool,
+    pending: Vec<Declaration>,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    /// Makes a rule of the declarations read so far.
+    fn flush(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() || self.holds == Holds::No {
+            return;
+        }
+        match self.selectors.clone() {
+            Some(list) if !self.is_unread => {
+                self.sheet.add(&list, &pending, &self.layer, self.holds)
             }
-            if next.is_empty() {
-                return Some(compound);
-            }
-            rest = next;
+            _ if impact::could_hide(&pending) => self.sheet.doubts.add(Doubt::Selector),
+            _ => {}
         }
     }
 
-    fn key(&self) -> String {
-        if let Some(id) = &self.id {
-            format!("#{id}")
-        } else if let Some(class) = self.classes.first() {
-            format!(".{class}")
-        } else {
-            self.tag.clone().unwrap_or_else(|| "*".to_owned())
+    /// Reads a block with other selectors, conditions or layers.
+    fn block(&mut self, input: &mut Parser<'_>, change: impl FnOnce(&mut Reader<'_>)) {
+        self.flush();
+        if self.depth >= MAX_DEPTH {
+            self.sheet.doubts.add(Doubt::Budget);
+            return;
         }
-    }
-
-    fn specificity(&self) -> usize {
-        usize::from(self.id.is_some()) * 10_000
-            + self.classes.len() * 100
-            + usize::from(self.tag.is_some())
-    }
-
-    fn matches(&self, element: &Element) -> bool {
-        let classes = element.attr("class").unwrap_or("");
-        let has_class = |wanted: &String| {
-            classes.split_ascii_whitespace().take(64).any(|class| class == wanted)
+        let mut inner = Reader {
+            holds: self.holds,
+            layer: self.layer.clone(),
+            selectors: self.selectors.clone(),
+            is_unread: self.is_unread,
+            pending: Vec::new(),
+            depth: self.depth + 1,
+            sheet: self.sheet,
         };
-        self.tag.as_ref().is_none_or(|tag| tag == element.name())
-            && self.id.as_ref().is_none_or(|id| element.attr("id") == Some(id))
-            && self.classes.iter().all(has_class)
+        change(&mut inner);
+        for item in RuleBodyParser::new(input, &mut inner) {
+            drop(item);
+        }
+        inner.flush();
+    }
+
+    fn sublayer(&self, name: &str) -> String {
+        match self.layer.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}.{name}", self.layer),
+        }
     }
 }
 
-impl Rule {
-    fn matches(&self, node: NodeRef<'_, Node>) -> bool {
-        let mut steps = self.path.iter();
-        let is = |node: NodeRef<'_, Node>, step: &Step| {
-            node.value().as_element().is_some_and(|element| step.compound.matches(element))
-        };
-        if !steps.next().is_some_and(|subject| is(node, subject)) {
-            return false;
-        }
-        let mut above = node.ancestors().take(MAX_ANCESTORS);
-        steps.all(|step| {
-            if step.is_parent {
-                above.next().is_some_and(|node| is(node, step))
-            } else {
-                above.any(|node| is(node, step))
+/// What an at-rule does to what is in it.
+enum AtRule {
+    /// Its rules hold under a condition.
+    Condition(Holds),
+    /// Its rules are in a layer; with several names it only says their order.
+    Layers(Vec<String>),
+    /// Its rules hold for a part of the page.
+    Scope,
+    /// It cannot hide anything.
+    Harmless,
+    /// A font: doubtful when it comes from elsewhere.
+    FontFace,
+    /// All text is doubtful.
+    Doubt(Doubt),
+}
+
+impl<'i> AtRuleParser<'i> for Reader<'_> {
+    type Prelude = AtRule;
+    type AtRule = ();
+    type Error = ();
+
+    fn parse_prelude(
+        &mut self,
+        name: CowRcStr<'i>,
+        input: &mut Parser<'i>,
+    ) -> Result<AtRule, ParseError<()>> {
+        let text = Text::read(input);
+        Ok(match property_name(&name).as_str() {
+            "media" => AtRule::Condition(condition::media(&text.text)),
+            "supports" => {
+                let selects = |text: &str| selector::parse(&mut Parser::new(text), None).is_some();
+                AtRule::Condition(condition::supports(&text.text, &selects))
             }
+            "container" | "document" | "starting-style" | "when" | "else" => {
+                AtRule::Condition(Holds::Unknown)
+            }
+            "layer" => {
+                AtRule::Layers(text.text.split(',').map(|name| name.trim().to_owned()).collect())
+            }
+            "scope" => AtRule::Scope,
+            "font-face" => AtRule::FontFace,
+            // Word's own, and what concerns paper, counters and animations that nobody uses.
+            "list"
+            | "page"
+            | "charset"
+            | "keyframes"
+            | "counter-style"
+            | "property"
+            | "font-feature-values"
+            | "font-palette-values"
+            | "viewport"
+            | "color-profile"
+            | "style-definitions"
+            | "view-transition" => AtRule::Harmless,
+            "import" => AtRule::Doubt(Doubt::Remote),
+            _ => AtRule::Doubt(Doubt::UnknownStyle),
         })
     }
+
+    fn rule_without_block(&mut self, prelude: AtRule, _start: &ParserState) -> Result<(), ()> {
+        match prelude {
+            AtRule::Layers(names) => {
+                for name in names {
+                    let path = self.sublayer(&name);
+                    self.sheet.layer(&path);
+                }
+            }
+            AtRule::Doubt(doubt) if self.holds != Holds::No => self.sheet.doubts.add(doubt),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn parse_block(
+        &mut self,
+        prelude: AtRule,
+        _start: &ParserState,
+        input: &mut Parser<'i>,
+    ) -> Result<(), ParseError<()>> {
+        match prelude {
+            AtRule::Condition(holds) => {
+                self.block(input, |inner| inner.holds = inner.holds.and(holds))
+            }
+            AtRule::Scope => self.block(input, |inner| inner.is_unread = true),
+            AtRule::Layers(names) => {
+                let own = format!("\u{1}{}", self.sheet.layers.len());
+                let name = names.first().filter(|name| !name.is_empty()).unwrap_or(&own);
+                let path = self.sublayer(name);
+                self.sheet.layer(&path);
+                self.block(input, |inner| inner.layer = path);
+            }
+            AtRule::FontFace => {
+                while let Ok(token) = input.next() {
+                    if matches!(token, cssparser::Token::Ident(name) if name.eq_ignore_ascii_case("src"))
+                        && self.holds != Holds::No
+                    {
+                        self.sheet.doubts.add(Doubt::Remote);
+                    }
+                }
+            }
+            AtRule::Doubt(doubt) if self.holds != Holds::No => self.sheet.doubts.add(doubt),
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use scraper::Html;
+/// An at-rule's name in lower case without its vendor.
+fn property_name(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    let bare = super::property::without_vendor(&name);
+    bare.strip_prefix("-ms-").unwrap_or(bare).to_owned()
+}
 
-    use super::*;
+impl<'i> QualifiedRuleParser<'i> for Reader<'_> {
+    type Prelude = Option<SelectorList<Style>>;
+    type QualifiedRule = ();
+    type Error = ();
 
-    fn finds(css: &str, html: &str) -> bool {
-        let mut sheet = Sheet::default();
-        sheet.read(css);
-        let html = Html::parse_fragment(html);
-        let mut found = Declarations::default();
-        for node in html.tree.root().descendants() {
-            if node.value().as_element().is_some_and(|element| element.attr("title").is_some()) {
-                sheet.collect(node, &mut found);
+    fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Result<Self::Prelude, ParseError<()>> {
+        let parent = self.selectors.clone();
+        let list = selector::parse(input, parent.as_deref());
+        // What was not read must be stepped over.
+        while input.next().is_ok() {}
+        Ok(list)
+    }
+
+    fn parse_block(
+        &mut self,
+        prelude: Self::Prelude,
+        _start: &ParserState,
+        input: &mut Parser<'i>,
+    ) -> Result<(), ParseError<()>> {
+        self.block(input, |inner| {
+            inner.is_unread |= prelude.is_none();
+            if let Some(list) = prelude {
+                inner.selectors = Some(Rc::new(list));
+            } else if inner.selectors.is_none() {
+                inner.selectors = selector::parse(&mut Parser::new("*"), None).map(Rc::new);
             }
+        });
+        Ok(())
+    }
+}
+
+impl<'i> DeclarationParser<'i> for Reader<'_> {
+    type Declaration = ();
+    type Error = ();
+
+    fn parse_value(
+        &mut self,
+        name: CowRcStr<'i>,
+        input: &mut Parser<'i>,
+        _start: &ParserState,
+    ) -> Result<(), ParseError<()>> {
+        let text = Text::read(input);
+        if text.has_braces && !name.starts_with("--") {
+            // Perhaps it is a nested rule that begins like a declaration.
+            return Err(ParseError::from_basic_kind(BasicParseErrorKind::QualifiedRuleInvalid));
         }
-        !found.is_empty()
+        declaration::read(&name, &text, &mut self.pending);
+        Ok(())
+    }
+}
+
+impl RuleBodyItemParser<'_, (), ()> for Reader<'_> {
+    fn parse_declarations(&self) -> bool {
+        self.selectors.is_some()
     }
 
-    #[test]
-    fn names_of_any_script_are_names() {
-        for selector in ["\u{5de}", "\u{5de}.c", ".\u{5de}", "#\u{1f600}", "\u{5de}#x p"] {
-            assert!(!finds(&format!("{selector}{{color:red}}"), "<p title=here>text</p>"));
-        }
-        assert!(finds(".\u{5de}{color:red}", "<p class=\u{5de} title=here>text</p>"));
-    }
-
-    #[test]
-    fn simple_selectors_match() {
-        let html = "<div class='a b'><ul><p id=x class=c title=here>text</p></ul></div>";
-        for selector in
-            ["p", ".c", "#x", "p.c#x", "*", ".a .c", "ul > p", "div ul>.c", "h1, p", ".a.b p"]
-        {
-            assert!(finds(&format!("{selector} {{ display: none }}"), html), "{selector}");
-        }
-        for selector in ["h1", ".d", "#y", "p.d", "div > p", ".c .a", "p:hover", "p + p", "a[b]"] {
-            assert!(!finds(&format!("{selector} {{ display: none }}"), html), "{selector}");
-        }
-    }
-
-    #[test]
-    fn at_rules_and_comments_are_stepped_over() {
-        let html = "<p title=here>text</p>";
-        assert!(finds("<!-- @import url(x); @font-face { a: b } p { color: red } -->", html));
-        assert!(finds("@media print { q { a: b } } /* { */ p { opacity: 0 }", html));
-        assert!(finds("@media screen { p { opacity: 0 } }", html));
-        assert!(!finds("@media print { p { display: none } }", html));
-        assert!(!finds("p { border: 0", "<p>text</p>"));
-        assert!(!finds("{{{}}} @ { .. { #{ > {", html));
+    fn parse_qualified(&self) -> bool {
+        true
     }
 }

@@ -1,7 +1,7 @@
 //! Texts of strangers, whatever they are.
 
 use heartbeat::clean::{Cleaned, Options, Rendering, clean_both, clean_text};
-use heartbeat::model::Format;
+use heartbeat::model::{Doubtful, Format};
 
 /// What a text may grow by: marks stand in for what was left out.
 const MARKS: usize = 8 << 10;
@@ -14,15 +14,22 @@ pub fn any_text_stays_bounded(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let max_bytes = input.first().map_or(0, |byte| usize::from(*byte) * 16);
     for format in [Format::Html, Format::Markdown, Format::Plain, Format::TestSteps] {
-        let (full, tight) = clean_both(&text, format);
+        let (full, tight) = clean_both(&text, format, Doubtful::LeaveOut);
         for cleaned in [&full, &tight] {
             check(cleaned, 2 * text.len() + MARKS);
         }
         for (rendering, expected) in [(Rendering::Full, &full), (Rendering::Tight, &tight)] {
-            let whole = clean_text(&text, format, &Options { rendering, max_bytes: None });
+            let whole = clean_text(
+                &text,
+                format,
+                &Options { rendering, max_bytes: None, ..Options::default() },
+            );
             assert_eq!(whole.text, expected.text, "both at once are the same as one by one");
-            let trimmed =
-                clean_text(&text, format, &Options { rendering, max_bytes: Some(max_bytes) });
+            let trimmed = clean_text(
+                &text,
+                format,
+                &Options { rendering, max_bytes: Some(max_bytes), ..Options::default() },
+            );
             check(&trimmed, max_bytes.max(SHORTEST));
         }
     }

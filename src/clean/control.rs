@@ -1,0 +1,89 @@
+//! What form controls show: a value, the chosen option, the first lines of a text area.
+
+use ego_tree::NodeRef;
+use scraper::Node;
+
+use super::element::{Role, attribute};
+use super::enter::whole_number;
+use super::walk::Seen;
+
+/// Characters a text input shows without scrolling, when it says nothing else.
+const INPUT_SIZE: usize = 24;
+
+/// The text a control shows, and the text that it may have scrolled out of sight.
+pub(super) fn text(seen: &Seen<'_>) -> (String, String) {
+    match seen.role {
+        Role::TextArea => text_area(seen),
+        Role::Select => select(seen),
+        _ => input(seen),
+    }
+}
+
+fn input(seen: &Seen<'_>) -> (String, String) {
+    let attribute = |name: &str| attribute(seen.element, name);
+    let kind = attribute("type").unwrap_or("text").trim().to_ascii_lowercase();
+    let value = || attribute("value").unwrap_or("").to_owned();
+    let shown = match kind.as_str() {
+        "checkbox" | "radio" if attribute("checked").is_some() => "[x]".to_owned(),
+        "checkbox" | "radio" => "[ ]".to_owned(),
+        "button" | "submit" | "reset" => value(),
+        "hidden" | "password" | "file" | "image" | "range" | "color" => String::new(),
+        _ if value().chars().count() > INPUT_SIZE => return (String::new(), value()),
+        _ => value(),
+    };
+    (shown, String::new())
+}
+
+fn text_area(seen: &Seen<'_>) -> (String, String) {
+    let size = |name: &str, usual: usize| {
+        let number = attribute(seen.element, name).and_then(whole_number);
+        number.and_then(|number| usize::try_from(number).ok()).unwrap_or(usual)
+    };
+    let text = words_of(seen.node);
+    let (rows, columns) = (size("rows", 2), size("cols", 20));
+    let lines: usize = text.lines().map(|line| 1 + line.chars().count() / columns.max(1)).sum();
+    match lines <= rows {
+        true => (text, String::new()),
+        false => (String::new(), text),
+    }
+}
+
+/// A list that drops down shows one option, a list box the first few.
+fn select(seen: &Seen<'_>) -> (String, String) {
+    let is_box = attribute(seen.element, "multiple").is_some();
+    let size = attribute(seen.element, "size").and_then(whole_number).unwrap_or(if is_box {
+        4
+    } else {
+        1
+    });
+    let options: Vec<NodeRef<'_, Node>> = seen
+        .node
+        .descendants()
+        .filter(|node| node.value().as_element().is_some_and(|element| element.name() == "option"))
+        .take(1_000)
+        .collect();
+    let shown_text = |option: &NodeRef<'_, Node>| {
+        let label = option.value().as_element().and_then(|element| attribute(element, "label"));
+        label.filter(|label| !label.is_empty()).map_or_else(|| words_of(*option), str::to_owned)
+    };
+    if !is_box && size <= 1 {
+        let is_chosen = |option: &&NodeRef<'_, Node>| {
+            option
+                .value()
+                .as_element()
+                .is_some_and(|element| attribute(element, "selected").is_some())
+        };
+        let chosen = options.iter().rfind(is_chosen).or(options.first());
+        return (chosen.map(shown_text).unwrap_or_default(), String::new());
+    }
+    let fits = usize::try_from(size).unwrap_or(1);
+    let join = |options: &[NodeRef<'_, Node>]| {
+        options.iter().map(shown_text).collect::<Vec<_>>().join(", ")
+    };
+    let (shown, cut_off) = options.split_at(fits.min(options.len()));
+    (join(shown), join(cut_off))
+}
+
+fn words_of(node: NodeRef<'_, Node>) -> String {
+    node.descendants().filter_map(|node| node.value().as_text()).map(|text| &**text).collect()
+}

@@ -1,0 +1,83 @@
+//! What declarations could do to text, whatever they are applied to.
+
+use super::color::Color;
+use super::declaration::{Declaration, Display, Overflow, Position, Property, Slot, Value};
+use super::length::Length;
+
+/// Colours nearer than this to the page or its text could hide something.
+const SAFE_DISTANCE: f32 = 0.4;
+
+/// Could any of these hide text, if they applied?
+pub(super) fn could_hide(declarations: &[Declaration]) -> bool {
+    declarations.iter().any(|declaration| {
+        let Property::Known(slot) = declaration.property else {
+            return matches!(declaration.value, Value::Doubt(_));
+        };
+        match (slot, declaration.value) {
+            (_, Value::Doubt(_)) => true,
+            (_, Value::Inherit | Value::Initial) => {
+                matches!(slot, Slot::Color | Slot::TextFill | Slot::BackgroundColor | Slot::Display)
+            }
+            (Slot::Color | Slot::TextFill, Value::Color(color)) => {
+                color.over(Color::WHITE).distance(Color::WHITE) < SAFE_DISTANCE
+            }
+            (Slot::BackgroundColor, Value::Color(color)) => {
+                color.over(Color::WHITE).distance(Color::BLACK) < SAFE_DISTANCE
+            }
+            (Slot::Display, Value::Display(display)) => display == Display::None,
+            (Slot::Visibility | Slot::ContentVisibility | Slot::Clip, Value::Flag(hides)) => hides,
+            (Slot::Opacity, Value::Number(opacity)) => opacity < 0.5,
+            (Slot::FontSize, Value::Length(length)) => {
+                !(6.0..=200.0).contains(&length.font_size(16.0))
+            }
+            (Slot::Position, Value::Position(position)) => position != Position::Static,
+            (Slot::OverflowX | Slot::OverflowY, Value::Overflow(overflow)) => {
+                overflow == Overflow::Clips
+            }
+            (Slot::LineHeight, Value::Length(length)) => length.pixels(16.0, 16.0) < 8.0,
+            (Slot::Direction, Value::Flag(rtl)) => rtl,
+            (_, Value::Length(length)) => is_far(slot, length),
+            _ => false,
+        }
+    })
+}
+
+fn is_far(slot: Slot, length: Length) -> bool {
+    let pixels = length.pixels(16.0, 900.0);
+    match slot {
+        Slot::Width | Slot::Height | Slot::MaxWidth | Slot::MaxHeight => {
+            !(20.0..=2600.0).contains(&pixels)
+        }
+        _ => !(-5.0..=400.0).contains(&pixels),
+    }
+}
+
+/// Does a generated box with these lie over other text?
+pub(super) fn covers(declarations: &[Declaration]) -> bool {
+    let is_displaced =
+        declarations.iter().any(|declaration| match (declaration.property, declaration.value) {
+            (Property::Known(Slot::Position), Value::Position(position)) => {
+                position != Position::Static
+            }
+            (
+                Property::Known(
+                    Slot::MarginTop | Slot::MarginBottom | Slot::MarginLeft | Slot::MarginRight,
+                ),
+                Value::Length(length),
+            ) => length.pixels(16.0, 900.0) < 0.0,
+            (Property::Known(Slot::TranslateX | Slot::TranslateY), Value::Length(_)) => true,
+            (_, Value::Doubt(_)) => true,
+            _ => false,
+        });
+    is_displaced && declarations.iter().any(paints)
+}
+
+/// Does it put paint where text could be?
+fn paints(declaration: &Declaration) -> bool {
+    match (declaration.property, declaration.value) {
+        (Property::Known(Slot::BackgroundColor), Value::Color(color)) => color.alpha > 0.1,
+        (Property::Known(Slot::BackgroundColor), Value::CurrentColor) => true,
+        (_, Value::Doubt(_)) => true,
+        _ => false,
+    }
+}

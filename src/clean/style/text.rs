@@ -1,0 +1,177 @@
+//! The value of a declaration as text: tokenised once, in lower case, without comments or escapes.
+
+use std::borrow::Cow;
+
+use cssparser::{Parser, ToCss, Token};
+
+/// Tokens a value may have; a longer one is not evaluated.
+const MAX_TOKENS: usize = 400;
+
+/// A value, read to its end.
+#[derive(Debug, Default)]
+pub(super) struct Text<'i> {
+    /// In lower case, trimmed.
+    pub(super) text: Cow<'i, str>,
+    /// Does it end with `!important`?
+    pub(super) important: bool,
+    /// Does it hold a block in braces, so that it may be a nested rule?
+    pub(super) has_braces: bool,
+    /// Can it not be read as a browser reads it?
+    pub(super) is_broken: bool,
+}
+
+impl<'i> Text<'i> {
+    /// Reads the rest of `input`.
+    pub(super) fn read(input: &mut Parser<'i>) -> Self {
+        let mut text = Text::default();
+        input.skip_whitespace();
+        let start = input.position();
+        let mut end = start;
+        let mut rebuilt = String::new();
+        let mut after_bang = false;
+        let mut count = 0_usize;
+        loop {
+            let before = input.position();
+            let Ok(token) = input.next_including_whitespace_and_comments().cloned() else { break };
+            count += 1;
+            if count > MAX_TOKENS {
+                text.is_broken = true;
+                while input.next().is_ok() {}
+                break;
+            }
+            if after_bang {
+                text.important |=
+                    matches!(&token, Token::Ident(name) if name.eq_ignore_ascii_case("important"));
+                continue;
+            }
+            match token {
+                Token::Delim('!') => {
+                    after_bang = true;
+                    end = before;
+                    continue;
+                }
+                Token::CurlyBracketBlock => text.has_braces = true,
+                Token::BadString(_)
+                | Token::BadUrl(_)
+                | Token::CloseParenthesis
+                | Token::CloseSquareBracket
+                | Token::CloseCurlyBracket => text.is_broken = true,
+                _ => {}
+            }
+            write_plain(&token, &mut rebuilt);
+        }
+        let slice = match after_bang {
+            true => input.slice(start..end),
+            false => input.slice_from(start),
+        };
+        let plain: Cow<'i, str> = match slice.contains(['\\', '*']) {
+            true => Cow::Owned(rebuilt.trim().to_owned()),
+            false => Cow::Borrowed(slice.trim()),
+        };
+        text.text = match plain.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => Cow::Owned(plain.to_ascii_lowercase()),
+            false => plain,
+        };
+        text
+    }
+
+    /// The parts between white space, commas and slashes outside brackets and quotes.
+    pub(super) fn words(&self) -> Vec<&str> {
+        words(&self.text)
+    }
+
+    /// Is there a function in it that is no colour?
+    pub(super) fn is_computed(&self) -> bool {
+        const COLORS: [&str; 12] = [
+            "rgb", "rgba", "hsl", "hsla", "hwb", "lab", "lch", "oklab", "oklch", "color", "url",
+            "format",
+        ];
+        let is_named = |before: &str| {
+            let at = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+            COLORS.contains(&&before[at.map_or(0, |at| at + 1)..])
+        };
+        self.text.match_indices('(').any(|(at, _)| !is_named(&self.text[..at]))
+    }
+}
+
+/// The token without escapes; what is in brackets is left out, so that nobody takes it for known.
+fn write_plain(token: &Token<'_>, out: &mut String) {
+    match token {
+        Token::Comment(_) => {}
+        Token::WhiteSpace(_) => out.push(' '),
+        Token::Ident(name) => out.push_str(name),
+        Token::Function(_) | Token::ParenthesisBlock | Token::SquareBracketBlock => {
+            out.push_str("unread()");
+        }
+        token => {
+            // Writing to a string cannot fail.
+            let _: std::fmt::Result = token.to_css(out);
+        }
+    }
+}
+
+/// The parts between white space, commas and slashes outside brackets and quotes.
+pub(super) fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let (mut depth, mut quote, mut from) = (0_usize, None, None);
+    for (at, byte) in text.bytes().enumerate() {
+        let splits = depth == 0
+            && quote.is_none()
+            && (byte.is_ascii_whitespace() || byte == b',' || byte == b'/');
+        if splits {
+            words.extend(from.take().map(|from: usize| &text[from..at]));
+            continue;
+        }
+        match (quote, byte) {
+            (Some(open), _) if open == byte => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'(') => depth += 1,
+            (None, b')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        from.get_or_insert(at);
+    }
+    words.extend(from.map(|from| &text[from..]));
+    words
+}
+
+/// What stands in the brackets of `name(…)`, when that is the whole word.
+pub(super) fn argument<'a>(word: &'a str, name: &str) -> Option<&'a str> {
+    word.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(css: &str) -> (String, bool, bool) {
+        let text = Text::read(&mut Parser::new(css));
+        (text.text.to_string(), text.important, text.is_broken || text.has_braces)
+    }
+
+    #[test]
+    fn values_are_plain() {
+        for (css, text, important) in [
+            (" none ", "none", false),
+            ("NONE !important", "none", true),
+            ("n\\6fne", "none", false),
+            ("/* x */ none/**/!/**/important", "none", true),
+            ("rgb(1, 2, 3) url(A.png)", "rgb(1, 2, 3) url(a.png)", false),
+            ("calc(1px/**/)", "unread()", false),
+        ] {
+            assert_eq!(read(css), (text.to_owned(), important, false), "{css}");
+        }
+        assert!(read("a { b }").2 && read("a ) b").2 && read(&"x ".repeat(500)).2);
+    }
+
+    #[test]
+    fn words_end_outside_brackets() {
+        assert_eq!(
+            words("1px  solid rgb(1, 2, 3),x/y 'a b'"),
+            ["1px", "solid", "rgb(1, 2, 3)", "x", "y", "'a b'"]
+        );
+        assert_eq!(argument("rect(0 1)", "rect"), Some("0 1"));
+        assert_eq!(argument("rect(0 1", "rect"), None);
+    }
+}

@@ -1,0 +1,574 @@
+//! The verdict on every element of a tree, in one pass: rules and declarations are applied on the
+//! way down, and what may cover other text is noted and applied at the end.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use ego_tree::NodeRef;
+use scraper::Node;
+use scraper::node::Element;
+
+use super::color::Color;
+use super::computed::{BoxKind, Computed, Flow, Impact, Sight, Slots};
+use super::condition::{self, Holds};
+use super::declaration::{self, Declaration, Display, Slot, TextSpace, Value, fills_its_box};
+use super::selector::{Matched, Work};
+use super::sheet::{Matches, Sheet};
+use crate::clean::element::{Role, attribute};
+use crate::clean::parse::Parsed;
+use crate::model::{Doubt, Doubts};
+
+/// Steps that matching selectors may take in one text.
+const MATCHING_WORK: u64 = 1_000_000;
+/// Different `style` attributes whose meaning is remembered.
+const MAX_REMEMBERED: usize = 256;
+/// Places that may cover text; with more of them all text is doubtful.
+const MAX_COVERS: usize = 16;
+/// Characters looked at to see whether a line fits its box.
+const MAX_LINE: usize = 400;
+
+/// What is known about one element.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::clean) struct Verdict {
+    /// Is its text seen?
+    pub(in crate::clean) sight: Sight,
+    /// Why nobody can say.
+    pub(in crate::clean) doubts: Doubts,
+    /// The element after it and all that is in it.
+    pub(in crate::clean) next: u32,
+    /// Characters that an unbroken word may have before it is cut off.
+    pub(in crate::clean) longest_word: u16,
+    /// What becomes of white space.
+    pub(in crate::clean) space: TextSpace,
+    /// How it flows.
+    pub(in crate::clean) flow: Flow,
+    /// Is it hidden with all that is in it?
+    pub(in crate::clean) is_gone: bool,
+    /// Is the text struck out?
+    pub(in crate::clean) line_through: bool,
+    /// Is the border turned off, as editors do when they abuse a quote for indenting?
+    pub(in crate::clean) border_none: bool,
+    /// Is this the span in which Word keeps an item's marker?
+    pub(in crate::clean) is_word_marker: bool,
+    /// Level of a list item written by Word as a paragraph, from 1; 0 for others.
+    pub(in crate::clean) word_list_level: u8,
+    is_shrunk: bool,
+}
+
+/// Judges every element below `root` that is entered, in the order of the document.
+pub(in crate::clean) fn judge(parsed: &Parsed) -> Vec<Verdict> {
+    let work = Work::new(MATCHING_WORK);
+    let mut judge = Judge {
+        work: &work,
+        sheet: Sheet::default(),
+        verdicts: Vec::with_capacity(parsed.elements),
+        remembered: HashMap::default(),
+        declarations: Vec::new(),
+        slots: Slots::default(),
+        field: parsed.doubts,
+        covers: Vec::new(),
+        pulls: false,
+        paints_layers: false,
+    };
+    let root = parsed.html.tree.root();
+    if parsed.has_style {
+        judge.read_sheets(root);
+    }
+    judge.run(root, parsed.body.as_ref());
+    judge.finish()
+}
+
+struct Judge<'a> {
+    work: &'a Work,
+    sheet: Sheet,
+    verdicts: Vec<Verdict>,
+    /// Where the declarations of a `style` attribute are in `declarations`.
+    remembered: HashMap<&'a str, Range<usize>>,
+    declarations: Vec<Declaration>,
+    slots: Slots,
+    /// Doubts about all text.
+    field: Doubts,
+    /// Elements whose text may be covered.
+    covers: Vec<u32>,
+    pulls: bool,
+    paints_layers: bool,
+}
+
+/// An element that is open.
+struct Frame<'a> {
+    node: NodeRef<'a, Node>,
+    at: usize,
+    style: Computed,
+    is_flex: bool,
+    /// The nearest table, for what columns do to its cells.
+    table: Option<u32>,
+}
+
+impl<'a> Judge<'a> {
+    fn read_sheets(&mut self, root: NodeRef<'a, Node>) {
+        for node in root.descendants() {
+            let Some(element) = node.value().as_element() else { continue };
+            let is_inert = || {
+                node.ancestors()
+                    .any(|above| above.value().as_element().is_some_and(|e| e.name() == "template"))
+            };
+            match element.name() {
+                "style" if !is_inert() => {
+                    let kind = attribute(element, "type").unwrap_or("").trim().to_ascii_lowercase();
+                    let media = attribute(element, "media").unwrap_or("").to_ascii_lowercase();
+                    let holds = condition::media(&media);
+                    if !matches!(&*kind, "" | "text/css") || holds == Holds::No {
+                        continue;
+                    }
+                    let css: String = node
+                        .children()
+                        .filter_map(|child| child.value().as_text())
+                        .map(|text| &**text)
+                        .collect();
+                    self.sheet.read(&css, holds);
+                }
+                "link" if !is_inert() => self.note_link(element),
+                _ => {}
+            }
+        }
+        self.field = self.field.and(self.sheet.doubts);
+    }
+
+    fn note_link(&mut self, element: &Element) {
+        let is_sheet = attribute(element, "rel").is_some_and(|rel| {
+            rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("stylesheet"))
+        });
+        let media = attribute(element, "media").unwrap_or("").to_ascii_lowercase();
+        if is_sheet && attribute(element, "href").is_some() && condition::media(&media) != Holds::No
+        {
+            self.field.add(Doubt::Remote);
+        }
+    }
+
+    fn run(&mut self, root: NodeRef<'a, Node>, body: Option<&'a Element>) {
+        let mut frames: Vec<Frame<'a>> = Vec::new();
+        let page = self.page(root, body);
+        let mut next = root.first_child();
+        loop {
+            let Some(node) = next else {
+                let Some(frame) = frames.pop() else { return };
+                self.verdicts[frame.at].next =
+                    u32::try_from(self.verdicts.len()).unwrap_or(u32::MAX);
+                next = frame.node.next_sibling();
+                continue;
+            };
+            next = match node.value() {
+                Node::Element(element) => match self.open(node, element, frames.last(), &page) {
+                    Some(frame) => {
+                        frames.push(frame);
+                        node.first_child()
+                    }
+                    None => node.next_sibling(),
+                },
+                Node::Text(text) => {
+                    if let Some(frame) = frames.last() {
+                        self.note_text(text, &frame.style);
+                    }
+                    node.next_sibling()
+                }
+                _ => node.next_sibling(),
+            };
+        }
+    }
+
+    /// The style of the page itself: of `html` and `body`.
+    fn page(&mut self, root: NodeRef<'a, Node>, body: Option<&'a Element>) -> Computed {
+        let mut style = Computed::PAGE;
+        let Some(html) = root.children().find(|child| child.value().is_element()) else {
+            return style;
+        };
+        let Some(html_tag) = html.value().as_element() else { return style };
+        for (place, element) in Matched::roots(html, self.work).into_iter().enumerate() {
+            let tag = if place == 1 { body.unwrap_or(html_tag) } else { html_tag };
+            self.slots.clear();
+            let mut is_hidden = false;
+            for (name, value) in &tag.attrs {
+                match &*name.local {
+                    "hidden" => is_hidden = true,
+                    "bgcolor" => Color::parse_legacy(value)
+                        .into_iter()
+                        .for_each(|color| style.paint(color, BoxKind::Block)),
+                    "text" => Color::parse_legacy(value)
+                        .into_iter()
+                        .for_each(|color| style.set_color(color)),
+                    "background" => style.doubts.add(Doubt::Painted),
+                    _ => {}
+                }
+            }
+            self.declare(tag, &element, attribute(tag, "style"), &mut style);
+            style.apply(&self.slots, BoxKind::Block, false, 0);
+            if is_hidden && self.slots.get(Slot::Display).is_none() {
+                style.hide();
+            }
+        }
+        style.begin_page();
+        style
+    }
+
+    /// Judges an element. Returns a frame when its children are to be judged too.
+    fn open(
+        &mut self,
+        node: NodeRef<'a, Node>,
+        element: &'a Element,
+        parent: Option<&Frame<'a>>,
+        page: &Computed,
+    ) -> Option<Frame<'a>> {
+        let role = Role::of(element);
+        if role == Role::Nothing {
+            self.note_unseen(node, element, parent);
+            return None;
+        }
+        let at = self.verdicts.len();
+        let place = u32::try_from(at).unwrap_or(u32::MAX);
+        let mut style = parent.map_or(*page, |frame| frame.style);
+        let is_root = parent.is_none();
+        let (flow, impact) = match style.is_gone() || is_root {
+            true => (Flow::default(), Impact::default()),
+            false => self.style_of(
+                node,
+                element,
+                role,
+                &mut style,
+                parent.is_some_and(|frame| frame.is_flex),
+                place,
+            ),
+        };
+        self.note_impact(impact, &style);
+        let verdict = self.verdict(&style, flow, style.is_gone() || is_root);
+        self.verdicts.push(verdict);
+        let is_flex = flow.display == Some(Display::Flex);
+        let table =
+            if role == Role::Table { Some(place) } else { parent.and_then(|frame| frame.table) };
+        Some(Frame { node, at, style, is_flex, table })
+    }
+
+    fn verdict(&self, style: &Computed, flow: Flow, is_plain: bool) -> Verdict {
+        let (sight, doubts) = style.sight();
+        let width = style.font_px * 0.75;
+        let longest = style.clip_room.map_or(f32::MAX, |room| room / width.max(1.0));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped to the range first"
+        )]
+        let longest_word = longest.clamp(0.0, f32::from(u16::MAX)) as u16;
+        let flag = |slot: Slot| !is_plain && self.slots.flag(slot);
+        let level = match self.slots.get(Slot::WordListLevel) {
+            Some(Value::Number(level)) if !is_plain => level,
+            _ => 0.0,
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "levels are from 1 to 9"
+        )]
+        let word_list_level = level as u8;
+        Verdict {
+            sight,
+            doubts,
+            next: u32::try_from(self.verdicts.len()).unwrap_or(u32::MAX).saturating_add(1),
+            longest_word,
+            space: style.space,
+            flow,
+            is_gone: style.is_gone(),
+            line_through: flag(Slot::LineThrough),
+            border_none: flag(Slot::BorderNone),
+            is_word_marker: flag(Slot::WordMarker),
+            word_list_level,
+            is_shrunk: style.shrunk,
+        }
+    }
+
+    /// Works out an element's style from its attributes, the rules and its own declarations.
+    fn style_of(
+        &mut self,
+        node: NodeRef<'a, Node>,
+        element: &'a Element,
+        role: Role,
+        style: &mut Computed,
+        in_flex: bool,
+        at: u32,
+    ) -> (Flow, Impact) {
+        self.slots.clear();
+        let name = element.name();
+        let kind = kind_of(name, role);
+        usual_style(name, role, element, style);
+        let mut is_hidden = role == Role::Dialog && attribute(element, "open").is_none();
+        let mut inline = None;
+        for (name, value) in &element.attrs {
+            match &*name.local {
+                "style" => inline = Some(&**value),
+                "hidden" => {
+                    is_hidden = true;
+                    if value.eq_ignore_ascii_case("until-found") {
+                        style.hide();
+                    }
+                }
+                "popover" => is_hidden = true,
+                "bgcolor" => Color::parse_legacy(value)
+                    .into_iter()
+                    .for_each(|color| style.paint(color, kind)),
+                "background" => style.doubts.add(Doubt::Painted),
+                "color" if role == Role::Font => {
+                    Color::parse_legacy(value).into_iter().for_each(|color| style.set_color(color));
+                }
+                "dir" => style.rtl = value.eq_ignore_ascii_case("rtl"),
+                "nowrap" => style.nowrap = true,
+                crate::clean::parse::CUT_ATTRIBUTES => style.doubts.add(Doubt::Budget),
+                _ => {}
+            }
+        }
+        if !(inline.is_none() && self.sheet.is_empty()) {
+            let element_in_tree = Matched::new(node, self.work);
+            self.declare(element, &element_in_tree, inline, style);
+        }
+        let (flow, mut impact) = style.apply(&self.slots, kind, in_flex, at);
+        if is_hidden && flow.display.is_none() {
+            style.hide();
+        }
+        impact.paints |= matches!(kind, BoxKind::InlineBlock);
+        if (role == Role::Dialog || attribute(element, "popover").is_some()) && !style.is_gone() {
+            // A dialog stands in front of the page.
+            style.displaced = true;
+            style.confined_to = None;
+            style.layered = true;
+            impact.paints = true;
+        }
+        if style.nowrap
+            && style.clip_room.is_some_and(|room| room < f32::MAX)
+            && !fits_its_line(node, style)
+        {
+            style.doubts.add(Doubt::Clipped);
+        }
+        (flow, impact)
+    }
+
+    /// Puts what rules and the `style` attribute declare into `slots`.
+    fn declare(
+        &mut self,
+        tag: &'a Element,
+        element: &Matched<'_>,
+        inline: Option<&'a str>,
+        style: &mut Computed,
+    ) {
+        let mut matches = Matches::default();
+        if !self.sheet.is_empty() {
+            self.sheet.collect(tag, element, self.work, &mut matches);
+            style.doubts = style.doubts.and(matches.doubts);
+            if matches.covers {
+                self.field.add(Doubt::Covered);
+            }
+            if self.work.is_spent() {
+                self.field.add(Doubt::Budget);
+            }
+        }
+        let inline = inline.map_or(0..0, |inline| self.read_inline(inline));
+        let inline = &self.declarations[inline];
+        let of = |list: &'_ [Declaration], important: bool, slots: &mut Slots| {
+            list.iter()
+                .filter(|declaration| declaration.important == important)
+                .for_each(|declaration| slots.set(declaration));
+        };
+        of(&matches.declarations, false, &mut self.slots);
+        of(inline, false, &mut self.slots);
+        of(&matches.declarations, true, &mut self.slots);
+        of(inline, true, &mut self.slots);
+    }
+
+    fn read_inline(&mut self, css: &'a str) -> Range<usize> {
+        if let Some(known) = self.remembered.get(css) {
+            return known.clone();
+        }
+        if self.remembered.len() >= MAX_REMEMBERED {
+            self.remembered.clear();
+            self.declarations.clear();
+        }
+        let start = self.declarations.len();
+        declaration::read_inline(css, &mut self.declarations);
+        let read = start..self.declarations.len();
+        self.remembered.insert(css, read.clone());
+        read
+    }
+
+    fn note_impact(&mut self, impact: Impact, style: &Computed) {
+        if style.is_gone() {
+            return;
+        }
+        self.pulls |= impact.pulls;
+        self.paints_layers |= impact.paints && style.layered;
+        if impact.reaches_out {
+            self.field.add(Doubt::Covered);
+        }
+        if impact.paints && style.displaced {
+            self.cover(style);
+        }
+    }
+
+    fn cover(&mut self, style: &Computed) {
+        match style.confined_to {
+            Some(_) if self.covers.len() >= MAX_COVERS => self.field.add(Doubt::Covered),
+            Some(at) if !self.covers.contains(&at) => self.covers.push(at),
+            Some(_) => {}
+            None => self.field.add(Doubt::Covered),
+        }
+    }
+
+    /// Letters that fill their box can cover like one.
+    fn note_text(&mut self, text: &str, style: &Computed) {
+        if style.displaced
+            && !style.is_gone()
+            && (style.font_px > 40.0 || text.chars().any(fills_its_box))
+            && !text.trim().is_empty()
+        {
+            self.cover(style);
+        }
+    }
+
+    /// Elements that show nothing of their own can still say how others are shown.
+    fn note_unseen(
+        &mut self,
+        node: NodeRef<'a, Node>,
+        element: &'a Element,
+        parent: Option<&Frame<'a>>,
+    ) {
+        let Some(parent) = parent else { return };
+        match element.name() {
+            "col" => self.note_column(node, element, parent),
+            "colgroup" => {
+                self.note_column(node, element, parent);
+                for column in node.children() {
+                    if let Some(element) = column.value().as_element() {
+                        self.note_column(column, element, parent);
+                    }
+                }
+            }
+            "template" if attribute(element, "shadowrootmode").is_some() => {
+                self.covers.push(u32::try_from(parent.at).unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+
+    /// A column can hide the cells in it or lie behind them.
+    fn note_column(&mut self, node: NodeRef<'a, Node>, element: &'a Element, parent: &Frame<'a>) {
+        let mut style = parent.style;
+        self.slots.clear();
+        let column = Matched::new(node, self.work);
+        self.declare(element, &column, attribute(element, "style"), &mut style);
+        let (flow, impact) = style.apply(&self.slots, BoxKind::TablePart, false, 0);
+        let changes = style.sight() != parent.style.sight()
+            || impact.paints
+            || flow.display.is_some()
+            || attribute(element, "bgcolor").is_some();
+        if let (true, Some(table)) = (changes, parent.table) {
+            self.covers.push(table);
+        }
+    }
+
+    /// Applies what was found out about the whole text.
+    fn finish(mut self) -> Vec<Verdict> {
+        if self.pulls && self.paints_layers {
+            self.field.add(Doubt::Covered);
+        }
+        if self.covers.len() > MAX_COVERS {
+            self.field.add(Doubt::Covered);
+            self.covers.clear();
+        }
+        for at in std::mem::take(&mut self.covers) {
+            let end = self.verdicts.get(at as usize).map_or(0, |verdict| verdict.next);
+            for verdict in self.verdicts.get_mut(at as usize..end as usize).into_iter().flatten() {
+                verdict.doubt(Doubts::of(Doubt::Covered));
+            }
+        }
+        let overlaps = self.paints_layers;
+        let field = self.field;
+        for verdict in self.verdicts.iter_mut().filter(|_| overlaps || !field.is_empty()) {
+            if verdict.is_shrunk && overlaps {
+                verdict.doubt(Doubts::of(Doubt::Covered));
+            }
+            verdict.doubt(field);
+        }
+        self.verdicts
+    }
+}
+
+impl Verdict {
+    fn doubt(&mut self, doubts: Doubts) {
+        if doubts.is_empty() || self.sight == Sight::Hidden {
+            return;
+        }
+        self.sight = Sight::Doubtful;
+        self.doubts = self.doubts.and(doubts);
+    }
+}
+
+/// Does all text of the element fit on one line of the box that clips it?
+fn fits_its_line(node: NodeRef<'_, Node>, style: &Computed) -> bool {
+    let room = style.clip_room.unwrap_or(f32::MAX);
+    let mut characters = 0_usize;
+    for text in node.descendants().take(MAX_LINE).filter_map(|node| node.value().as_text()) {
+        characters += text.chars().take(MAX_LINE).count();
+        if characters >= MAX_LINE {
+            return false;
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a few hundred characters")]
+    let width = characters as f32 * style.font_px * 0.75;
+    width <= room
+}
+
+/// The kind of box an element makes by itself.
+fn kind_of(name: &str, role: Role) -> BoxKind {
+    match role {
+        Role::Table => BoxKind::Table,
+        Role::Row | Role::TableHead => BoxKind::TablePart,
+        Role::Cell | Role::HeaderCell => BoxKind::Cell,
+        Role::Image | Role::Input | Role::TextArea | Role::Select => BoxKind::InlineBlock,
+        _ if matches!(name, "tbody" | "tfoot" | "caption") => BoxKind::TablePart,
+        _ if matches!(name, "button" | "svg" | "marquee" | "object") => BoxKind::InlineBlock,
+        _ if role.is_inline() => BoxKind::Inline,
+        Role::Break => BoxKind::Inline,
+        _ => BoxKind::Block,
+    }
+}
+
+/// What a browser's own sheet says.
+fn usual_style(name: &str, role: Role, element: &Element, style: &mut Computed) {
+    match role {
+        Role::Preformatted => (style.space, style.nowrap) = (TextSpace::Keep, true),
+        Role::Link if attribute(element, "href").is_some() => style.set_color(Color::LINK),
+        Role::Drawing => style.doubts.add(Doubt::Element),
+        Role::Raised | Role::Lowered => style.font_px *= 0.83,
+        Role::RubyText => style.font_px *= 0.5,
+        Role::Input | Role::TextArea | Role::Select => {
+            style.set_color(Color::BLACK);
+            style.paint(Color::WHITE, BoxKind::InlineBlock);
+            style.font_px = 13.33;
+        }
+        _ => {}
+    }
+    match name {
+        "small" => style.font_px *= 0.83,
+        "big" => style.font_px *= 1.2,
+        "nobr" => style.nowrap = true,
+        "mark" => {
+            style.paint(Color::MARK, BoxKind::Inline);
+            style.set_color(Color::BLACK);
+        }
+        "button" => {
+            style.paint(Color::BUTTON, BoxKind::InlineBlock);
+            style.set_color(Color::BLACK);
+            style.font_px = 13.33;
+        }
+        "mphantom" => style.hide(),
+        "bdo" if attribute(element, "dir").is_some_and(|dir| dir.eq_ignore_ascii_case("rtl")) => {
+            style.doubts.add(Doubt::Moved);
+        }
+        _ => {}
+    }
+}
