@@ -26,12 +26,24 @@ pub enum CheckError {
 const PLACEHOLDERS: [&str; 10] =
     ["...", "\u{2026}", "n/a", "none", "todo", "tbd", "string", "summary", "text", "placeholder"];
 
+/// What earlier versions did not ask for; an answer without them is still a finding.
+const OPTIONAL: [&str; 5] = ["tests", "pitfalls", "not_checked", "role", "read"];
+
+/// What is kept of a finding. The prompt says the limits in words; the schema leaves them out,
+/// since not every provider takes them.
+const LONGEST_SUMMARY: usize = 2_000;
+const LONGEST_CHANGE: usize = 6_000;
+const LONGEST_ENTRY: usize = 1_000;
+const LONGEST_PATH: usize = 400;
+const MOST_FILES: usize = 20;
+const MOST_ENTRIES: usize = 10;
+
 /// The finding in an answer, if it is one.
 pub fn check(output: &Value) -> Result<Finding, CheckError> {
     let shape = |violations| CheckError::Shape { violations };
     let schema: Value =
         serde_json::from_str(DEEP_SCHEMA).map_err(|error| shape(vec![error.to_string()]))?;
-    let violations = schema::violations(&schema, output);
+    let violations = schema::violations_but(&schema, output, &OPTIONAL);
     if !violations.is_empty() {
         return Err(shape(violations));
     }
@@ -58,7 +70,36 @@ fn tidy(finding: &mut Finding) {
         file.path = tidy_path(&file.path);
     }
     let mut seen = std::collections::BTreeSet::new();
-    finding.files.retain(|file| seen.insert(file.path.clone()));
+    finding.files.retain(|file| !file.path.is_empty() && seen.insert(file.path.clone()));
+    clip_all(finding);
+}
+
+fn clip_all(finding: &mut Finding) {
+    clip(&mut finding.summary, LONGEST_SUMMARY);
+    clip(&mut finding.suggested_change, LONGEST_CHANGE);
+    finding.files.truncate(MOST_FILES);
+    for file in &mut finding.files {
+        clip(&mut file.path, LONGEST_PATH);
+        clip(&mut file.reason, LONGEST_ENTRY);
+    }
+    for entries in [
+        &mut finding.likely_causes,
+        &mut finding.open_questions,
+        &mut finding.tests,
+        &mut finding.pitfalls,
+        &mut finding.not_checked,
+    ] {
+        entries.retain(|entry| !entry.trim().is_empty());
+        entries.truncate(MOST_ENTRIES);
+        entries.iter_mut().for_each(|entry| clip(entry, LONGEST_ENTRY));
+    }
+}
+
+fn clip(text: &mut String, longest: usize) {
+    if let Some((end, _)) = text.char_indices().nth(longest) {
+        text.truncate(end);
+        text.push('\u{2026}');
+    }
 }
 
 /// `./src/a.rs:12-30` is `src/a.rs` to the repository.
@@ -122,6 +163,20 @@ mod tests {
     }
 
     #[test]
+    fn what_earlier_versions_did_not_ask_for_may_be_missing_and_long_texts_are_clipped() {
+        let mut output = output();
+        output["tests"] = json!(["run total_test", " "]);
+        output["files"][0]["role"] = json!("change");
+        output["likely_causes"] = json!(vec!["x".repeat(5_000); 30]);
+        let finding = check(&output).unwrap();
+        assert_eq!(finding.tests, ["run total_test"]);
+        assert_eq!(finding.files[0].role, Some(crate::model::FileRole::Change));
+        assert_eq!(finding.files[1].role, None);
+        assert_eq!(finding.likely_causes.len(), MOST_ENTRIES);
+        assert!(finding.likely_causes[0].chars().count() <= LONGEST_ENTRY + 1);
+    }
+
+    #[test]
     fn the_agent_cannot_claim_that_a_file_exists() {
         let mut output = output();
         output["files"][0]["exists"] = json!(true);
@@ -135,7 +190,7 @@ mod tests {
         empty["summary"] = json!(" ... ");
         assert_eq!(check(&empty), Err(CheckError::Placeholder { field: "summary" }));
         let mut graded = output();
-        graded["risk"] = json!("none");
+        graded["risk"] = json!("no risk");
         assert!(matches!(check(&graded), Err(CheckError::Shape { .. })));
         assert!(matches!(check(&json!(null)), Err(CheckError::Shape { .. })));
     }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::model::Finding;
+use crate::model::{FileRole, Finding};
 
 /// The finding as Markdown, without a title.
 pub fn markdown(finding: &Finding) -> String {
@@ -16,15 +16,24 @@ pub fn markdown(finding: &Finding) -> String {
         "Where to look",
         finding.files.iter().map(|file| {
             let missing = if file.exists == Some(false) { " (not in the repository)" } else { "" };
-            format!("`{}`{missing}: {}", code(&file.path), plain(&file.reason))
+            let role = match file.role {
+                Some(FileRole::Change) => " (change)",
+                Some(FileRole::Test) => " (test)",
+                Some(FileRole::Understand) | None => "",
+            };
+            let unread = if file.read == Some(false) { " (not read)" } else { "" };
+            format!("`{}`{role}{unread}{missing}: {}", code(&file.path), plain(&file.reason))
         }),
     );
     section(&mut page, "Suggested change", &plain(&finding.suggested_change));
+    list(&mut page, "Tests", finding.tests.iter().map(|text| plain(text)));
+    list(&mut page, "Pitfalls", finding.pitfalls.iter().map(|text| plain(text)));
     let grades = format!(
         "risk **{}** \u{b7} effort **{}** \u{b7} confidence **{}**",
         finding.risk, finding.effort, finding.confidence
     );
     section(&mut page, "Assessment", &grades);
+    list(&mut page, "Not checked", finding.not_checked.iter().map(|text| plain(text)));
     list(&mut page, "Open questions", finding.open_questions.iter().map(|text| plain(text)));
     page
 }
@@ -71,11 +80,15 @@ mod tests {
             likely_causes: vec!["Rounding per line.".into(), "And in the sum.".into()],
             files: vec![
                 FileReference {
+                    role: None,
+                    read: None,
                     path: "src/total.rs".into(),
                     reason: "sums up".into(),
                     exists: Some(true),
                 },
                 FileReference {
+                    role: None,
+                    read: None,
                     path: "src/gone.rs".into(),
                     reason: "rounds".into(),
                     exists: Some(false),
@@ -86,6 +99,9 @@ mod tests {
             effort: Effort::Small,
             confidence: Confidence::High,
             open_questions: vec![],
+            tests: Vec::new(),
+            pitfalls: Vec::new(),
+            not_checked: Vec::new(),
         }
     }
 

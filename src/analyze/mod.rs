@@ -38,15 +38,24 @@ pub fn render(
 ) -> Result<Rendered, PromptError> {
     let item = item_text(request.item, Detail::Full, config.max_item_tokens);
     let max_files_read = config.max_files_read;
-    let system = context! { fence => fence.tag(), max_files_read };
+    let overview = fence.guard(request.overview).trim().to_owned();
+    let context = fence.guard(request.context).trim().to_owned();
+    let system = context! {
+        fence => fence.tag(),
+        max_files_read,
+        overview => !overview.is_empty(),
+        context => !context.is_empty(),
+        language => prompts.language(),
+    };
     let system = prompts.render(Template::DeepSystem, system)?;
     let values = context! {
         fence => fence.tag(),
         id => request.item.item.id.0,
-        item => fence.guard(&item),
+        item => fence.guard(&item.text),
+        marks => item.marks(),
         verdict => fence.guard(&verdict_text(request.verdict)),
-        overview => fence.guard(request.overview).trim(),
-        context => fence.guard(request.context).trim(),
+        overview,
+        context,
         max_files_read,
     };
     let user = prompts.render(Template::DeepUser, values)?;
@@ -54,9 +63,17 @@ pub fn render(
 }
 
 fn verdict_text(verdict: &Verdict) -> String {
-    let mut text = format!("{:?}: {}", verdict.complexity, verdict.reason);
-    if !verdict.modules.is_empty() {
-        text.push_str(&format!("\nmodules: {}", verdict.modules.join(", ")));
+    let mut text = format!("question: {}\n{:?}", verdict.reason, verdict.complexity);
+    if let Some(confidence) = verdict.confidence {
+        text.push_str(&format!(", confidence {}", confidence.to_string().to_lowercase()));
+    }
+    if !verdict.doubt.is_empty() {
+        text.push_str(&format!("\ndoubt: {}", verdict.doubt));
+    }
+    for (name, words) in [("modules", &verdict.modules), ("searched for", &verdict.terms)] {
+        if !words.is_empty() {
+            text.push_str(&format!("\n{name}: {}", words.join(", ")));
+        }
     }
     if !verdict.related.is_empty() {
         let ids: Vec<String> = verdict.related.iter().map(ToString::to_string).collect();

@@ -13,6 +13,9 @@ use crate::settings::{Config, Route};
 const RANKED: usize = 30;
 /// Share of the context's budget that the overview may take.
 const OVERVIEW_SHARE: u32 = 8;
+/// Tokens of a code base's picture for triage, and how many code bases are pictured.
+const PICTURE_TOKENS: usize = 300;
+const MOST_PICTURES: usize = 4;
 
 /// A code base, opened.
 struct Opened {
@@ -82,6 +85,30 @@ impl CodeBase for CodeBases {
                 why: why.to_string(),
             };
             built.await.map_err(unreadable)?
+        })
+    }
+
+    fn pictures(&self, items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
+        let mut roots: Vec<PathBuf> = Vec::new();
+        for root in items.iter().map(|item| self.root_for(item)) {
+            if !roots.contains(&root) && roots.len() < MOST_PICTURES {
+                roots.push(root);
+            }
+        }
+        let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
+        let budget = self.config.repository.context_tokens;
+        let picture = move |root: &PathBuf| match open(&opened, root, &cache, budget) {
+            Ok(code) => Some(context::overview(&code.index, PICTURE_TOKENS)),
+            Err(error) => {
+                tracing::warn!(root = %root.display(), %error, "triage gets no picture of the code base");
+                None
+            }
+        };
+        Box::pin(async move {
+            let pictured = tokio::task::spawn_blocking(move || {
+                roots.iter().filter(|root| root.is_dir()).filter_map(picture).collect()
+            });
+            pictured.await.unwrap_or_default()
         })
     }
 }

@@ -130,7 +130,8 @@ fn clean_field(
     let (full_text, left_out) = trim::to_bytes(full.text, room.full_field.min(room.full));
     stats.cut_bytes += left_out;
     stats.clean_bytes = full_text.len();
-    let (tight_text, _) = trim::to_bytes(tight.text, room.tight_field.min(room.tight));
+    let (tight_text, left_out) = trim::to_bytes(tight.text, room.tight_field.min(room.tight));
+    stats.tight_cut_bytes = left_out;
     room.full = room.full.saturating_sub(full_text.len());
     room.tight = room.tight.saturating_sub(tight_text.len());
     (CleanField { name, full: full_text, tight: tight_text }, full.alarms, stats)

@@ -163,6 +163,9 @@ pub enum Command {
         /// Close the source's circuit breaker and drop its requested waiting time
         #[arg(long)]
         source: bool,
+        /// Analyse it with these search terms, without asking triage again; may be repeated
+        #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
+        terms: Vec<String>,
     },
     /// End a live session with every process it started
     Kill {

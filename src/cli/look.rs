@@ -9,6 +9,7 @@ use crate::app;
 use crate::config::{ConfigError, load, salvage};
 use crate::settings::Config;
 use crate::store::{Journal, RunLock, Store};
+use crate::triage;
 
 /// What was found where the state should be.
 enum Found {
@@ -37,18 +38,23 @@ impl Context {
     }
 
     /// Requeues an item.
-    pub(super) async fn retry(&self, item: &str) -> Result<Code, CommandError> {
+    pub(super) async fn retry(&self, item: &str, terms: &[String]) -> Result<Code, CommandError> {
         let (reading, config) = self.needed_state()?;
         let key = show::parse_key(&config.source.name, item)?;
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
-        if !journal.items().requeue(key.clone()).await? {
+        let terms = triage::usable_terms(terms);
+        if !journal.items().requeue_with_terms(key.clone(), terms.clone()).await? {
             let held = RunLock::look(reading.folder(), &self.clock)?.is_some();
             let why = show::why_not_requeued(&reading, &key, held).await?;
             return Err(CommandError::NotFound(why));
         }
-        self.print(&serde_json::json!({ "item": key, "queued": true }), |_| {
-            format!("{key} is queued again with all its attempts\n")
+        let queued = serde_json::json!({ "item": key, "queued": true, "terms": terms });
+        self.print(&queued, |_| match terms.is_empty() {
+            true => format!("{key} is queued again with all its attempts\n"),
+            false => {
+                format!("{key} is queued for analysis with the search terms {}\n", terms.join(", "))
+            }
         })?;
         Ok(Code::Done)
     }

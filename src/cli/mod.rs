@@ -290,12 +290,12 @@ impl Context {
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),
             Command::Sessions(limit) => self.on_runtime(self.sessions(limit.limit)),
             Command::Show { item } => self.on_runtime(self.show(&item)),
-            Command::Retry { item, source } => self.on_runtime(async {
+            Command::Retry { item, source, terms } => self.on_runtime(async {
                 if source {
                     self.retry_source().await?;
                 }
                 match item {
-                    Some(item) => self.retry(&item).await,
+                    Some(item) => self.retry(&item, &terms).await,
                     None => Ok(Code::Done),
                 }
             }),

@@ -176,6 +176,13 @@ pub fn render_story(story: &Story) -> String {
             if verdict.needs_deep_analysis { "deep analysis" } else { "no deep analysis" },
             verdict.reason
         );
+        if !verdict.doubt.is_empty() {
+            let _: std::fmt::Result = write!(text, "\n  doubt: {}", verdict.doubt);
+        }
+        if !verdict.terms.is_empty() {
+            let terms = verdict.terms.join(", ");
+            let _: std::fmt::Result = write!(text, "\n  search terms: {terms}");
+        }
     }
     text.push_str(&render_attempts(&story.attempts));
     text.push_str("\n\nHistory\n");

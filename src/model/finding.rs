@@ -81,11 +81,29 @@ pub enum Confidence {
     High,
 }
 
+/// What a file is to the suggested change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileRole {
+    /// It has to change.
+    Change,
+    /// It tests what changes.
+    Test,
+    /// It explains what happens.
+    Understand,
+}
+
 /// A file the analysis points to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReference {
     /// Relative to the repository's root.
     pub path: String,
+    /// None in findings of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<FileRole>,
+    /// Whether the agent says that it read the file; none in findings of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<bool>,
     /// Why it matters.
     pub reason: String,
     /// Did the path exist when the finding was stored? Set by us, never by the agent.
@@ -113,6 +131,15 @@ pub struct Finding {
     /// What a person has to answer.
     #[serde(default)]
     pub open_questions: Vec<String>,
+    /// Tests to run, extend or write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<String>,
+    /// What the change could break, and obvious fixes that are wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pitfalls: Vec<String>,
+    /// What was assumed without reading it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_checked: Vec<String>,
 }
 
 impl Finding {
@@ -122,6 +149,9 @@ impl Finding {
             .into_iter()
             .chain(&mut self.likely_causes)
             .chain(&mut self.open_questions)
+            .chain(&mut self.tests)
+            .chain(&mut self.pitfalls)
+            .chain(&mut self.not_checked)
             .chain(self.files.iter_mut().flat_map(|file| [&mut file.path, &mut file.reason]))
     }
 }

@@ -110,6 +110,9 @@ pub struct TextStats {
     pub clean_bytes: usize,
     /// Bytes left out by a budget or an input limit.
     pub cut_bytes: usize,
+    /// Bytes that triage's budget left out of the shortened texts.
+    #[serde(default)]
+    pub tight_cut_bytes: usize,
 }
 
 impl TextStats {
@@ -120,6 +123,7 @@ impl TextStats {
             raw_bytes: self.raw_bytes + other.raw_bytes,
             clean_bytes: self.clean_bytes + other.clean_bytes,
             cut_bytes: self.cut_bytes + other.cut_bytes,
+            tight_cut_bytes: self.tight_cut_bytes + other.tight_cut_bytes,
         }
     }
 }

@@ -18,7 +18,7 @@ mod verdict;
 mod wait;
 
 pub use alarm::{Alarms, Doubt, Doubtful, Doubts};
-pub use finding::{Confidence, Effort, FileReference, Finding, Risk};
+pub use finding::{Confidence, Effort, FileReference, FileRole, Finding, Risk};
 pub use future::BoxFuture;
 pub use ids::{ItemId, ItemKey, RunId, SessionId};
 pub use item::{CleanField, CleanItem, Comment, Format, Links, TextField, TextStats, WorkItem};

@@ -10,15 +10,14 @@ pub fn estimate_tokens(text: &str) -> u64 {
     u64::try_from(text.len().div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX)
 }
 
-/// The text, or as much of its beginning as fits, with a remark on what was left out.
-pub fn cut_to_tokens(text: &str, max_tokens: u32) -> String {
-    const ROOM_FOR_REMARK: usize = 40;
+/// The text, or as much of its beginning as fits, and how many bytes were left out.
+pub fn cut_to_tokens(text: &str, max_tokens: u32) -> (String, usize) {
     let max_bytes =
         usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
     if text.len() <= max_bytes {
-        return text.to_owned();
+        return (text.to_owned(), 0);
     }
-    let mut end = max_bytes.saturating_sub(ROOM_FOR_REMARK);
+    let mut end = max_bytes;
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -27,7 +26,7 @@ pub fn cut_to_tokens(text: &str, max_tokens: u32) -> String {
         end = line_end;
     }
     let kept = text[..end].trim_end();
-    format!("{kept}\n[{} bytes left out]", text.len() - kept.len())
+    (kept.to_owned(), text.len() - kept.len())
 }
 
 #[cfg(test)]
@@ -37,16 +36,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_text_stays_and_a_long_one_says_what_is_missing() {
-        assert_eq!(cut_to_tokens("short", 10), "short");
-        let cut = cut_to_tokens(&"word ".repeat(100), 50);
-        assert!(cut.ends_with("bytes left out]"), "{cut}");
+    fn a_short_text_stays_and_of_a_long_one_is_known_what_is_missing() {
+        assert_eq!(cut_to_tokens("short", 10), ("short".to_owned(), 0));
+        let (kept, cut) = cut_to_tokens(&"word ".repeat(100), 50);
+        assert_eq!((kept.len() + cut, kept.ends_with("word")), (500, true));
     }
 
     proptest! {
         #[test]
         fn never_longer_than_allowed(text in "\\PC{0,400}", max in 12_u32..80) {
-            prop_assert!(estimate_tokens(&cut_to_tokens(&text, max)) <= u64::from(max));
+            prop_assert!(estimate_tokens(&cut_to_tokens(&text, max).0) <= u64::from(max));
         }
 
         #[test]

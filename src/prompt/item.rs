@@ -3,7 +3,7 @@
 use super::budget::cut_to_tokens;
 use crate::model::{CleanField, CleanItem, Links};
 
-/// How much of an item is told.
+/// How much of an item a prompt has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The shortened texts, for triage.
@@ -12,25 +12,56 @@ pub enum Detail {
     Full,
 }
 
-/// The item in a few lines: facts, title, texts; within the budget. Not yet fenced.
-pub fn item_text(item: &CleanItem, detail: Detail, max_tokens: u32) -> String {
-    let mut lines = vec![one_line(&item.item.title), facts(item)];
-    if item.alarms.hidden_chars > 0 {
-        lines.push(format!(
-            "[{} characters of text that a reader would not see were left out]",
-            item.alarms.hidden_chars
-        ));
+/// An item as a prompt has it, with what is missing from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ItemText {
+    /// Facts, title and texts; not yet fenced.
+    pub text: String,
+    /// Characters that a reader would not see and that were left out.
+    pub hidden: usize,
+    /// Bytes left out for want of room.
+    pub cut: usize,
+}
+
+impl ItemText {
+    /// What is missing, as attributes of the program's own tag. In the text itself a stranger could
+    /// write the same words.
+    pub fn marks(&self) -> String {
+        let one = |name: &str, count: usize| match count {
+            0 => String::new(),
+            count => format!(" {name}=\"{count}\""),
+        };
+        one("hidden", self.hidden) + &one("cut", self.cut)
     }
+}
+
+/// The item in a few lines: facts, title, texts; within the budget.
+pub fn item_text(item: &CleanItem, detail: Detail, max_tokens: u32) -> ItemText {
+    let cut = match detail {
+        Detail::Tight => item.stats.tight_cut_bytes,
+        Detail::Full => item.stats.cut_bytes,
+    };
+    let mut lines = vec![one_line(&item.item.title), facts(item)];
     for field in &item.fields {
         let text = match detail {
             Detail::Tight => &field.tight,
             Detail::Full => &field.full,
         };
+        let text = if cut > 0 { without_mark(text) } else { text };
         if !text.trim().is_empty() {
             lines.push(format!("{}: {}", label(field), text.trim()));
         }
     }
-    cut_to_tokens(&lines.join("\n"), max_tokens)
+    let (text, beyond) = cut_to_tokens(&lines.join("\n"), max_tokens);
+    ItemText { text, hidden: item.alarms.hidden_chars, cut: cut + beyond }
+}
+
+/// The cleaner says at the end of a text how much it left out; here the tag says it.
+fn without_mark(text: &str) -> &str {
+    let end = text.trim_end();
+    let (before, last) = end.rsplit_once('\n').unwrap_or(("", end));
+    let is_mark = last.starts_with("[\u{2026} ") && last.ends_with(" left out]");
+    if is_mark { before } else { text }
 }
 
 fn facts(clean: &CleanItem) -> String {
@@ -46,6 +77,8 @@ fn facts(clean: &CleanItem) -> String {
         facts.push(format!("tags {}", tags.join(", ")));
     }
     facts.extend(item.parent.map(|parent| format!("parent {parent}")));
+    facts.extend(item.created_at.map(|at| format!("created {}", at.strftime("%F"))));
+    facts.extend(item.assigned_to.as_ref().map(|_| "assigned".to_owned()));
     facts.extend(links(item.links));
     facts.retain(|fact| !fact.is_empty());
     facts.join(" | ")

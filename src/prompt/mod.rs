@@ -21,7 +21,7 @@ use crate::settings::{AgentAuth, Config};
 
 pub use budget::{cut_to_tokens, estimate_tokens};
 pub use fence::{Fence, neutralise_mentions};
-pub use item::{Detail, item_text};
+pub use item::{Detail, ItemText, item_text};
 
 /// Schema of triage's answer.
 pub const TRIAGE_SCHEMA: &str = include_str!("../../prompts/triage.schema.json");
@@ -80,14 +80,19 @@ impl Template {
     /// Values of the right shape, to find unknown variables before the first run.
     fn sample(self) -> minijinja::Value {
         match self {
-            Self::TriageSystem => context! { fence => "data-0" },
+            Self::TriageSystem => {
+                context! { fence => "data-0", code => true, language => "English" }
+            }
             Self::TriageUser => context! {
-                fence => "data-0", ids => [1], again => true,
-                items => [context! { id => 1, text => "text" }],
+                fence => "data-0", ids => [1], again => true, code => "text",
+                items => [context! { id => 1, text => "text", marks => "" }],
             },
-            Self::DeepSystem => context! { fence => "data-0", max_files_read => 5 },
+            Self::DeepSystem => context! {
+                fence => "data-0", max_files_read => 5, overview => true, context => true,
+                language => "English",
+            },
             Self::DeepUser => context! {
-                fence => "data-0", id => 1, item => "text", verdict => "text",
+                fence => "data-0", id => 1, item => "text", marks => "", verdict => "text",
                 overview => "text", context => "text", max_files_read => 5,
             },
         }
@@ -165,13 +170,17 @@ impl Rendered {
 pub struct Prompts {
     templates: Environment<'static>,
     auth: AgentAuth,
+    language: String,
     version: String,
 }
+
+/// What people read is written in this unless the configuration says otherwise.
+const LANGUAGE: &str = "English";
 
 impl Prompts {
     /// The built-in templates.
     pub fn built_in(auth: AgentAuth) -> Result<Self, PromptError> {
-        Self::from_sources(auth, |template| Ok(template.built_in().to_owned()))
+        Self::from_sources(auth, LANGUAGE, |template| Ok(template.built_in().to_owned()))
     }
 
     /// The templates the configuration asks for; `read` reads a file that replaces one.
@@ -179,15 +188,17 @@ impl Prompts {
         config: &Config,
         read: impl Fn(&Path) -> std::io::Result<String>,
     ) -> Result<Self, PromptError> {
-        Self::from_sources(config.agent.auth, |template| match template.replacement(config) {
+        let source_of = |template: Template| match template.replacement(config) {
             path if path.as_os_str().is_empty() => Ok(template.built_in().to_owned()),
             path => read(path)
                 .map_err(|source| PromptError::Unreadable { path: path.to_owned(), source }),
-        })
+        };
+        Self::from_sources(config.agent.auth, &config.report.language, source_of)
     }
 
     fn from_sources(
         auth: AgentAuth,
+        language: &str,
         source_of: impl Fn(Template) -> Result<String, PromptError>,
     ) -> Result<Self, PromptError> {
         let mut templates = Environment::new();
@@ -205,10 +216,15 @@ impl Prompts {
                 .add_template_owned(template.name(), source)
                 .map_err(|source| template_error(template, source))?;
         }
+        // Another language is no reason to analyse everything anew, so it is not part of this.
         hash.update(TRIAGE_SCHEMA);
         hash.update(DEEP_SCHEMA);
         let version = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let prompts = Self { templates, auth, version };
+        let language = match language.trim() {
+            "" => LANGUAGE.to_owned(),
+            language => language.to_owned(),
+        };
+        let prompts = Self { templates, auth, language, version };
         for template in Template::ALL {
             prompts.render(template, template.sample())?;
         }
@@ -218,6 +234,11 @@ impl Prompts {
     /// Changes whenever a template or a schema does; part of an item's fingerprint.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// What the agent writes for people in.
+    pub(crate) fn language(&self) -> &str {
+        &self.language
     }
 
     /// Fills one template in.

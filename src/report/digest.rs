@@ -336,6 +336,8 @@ pub mod samples {
                 summary: words.into(),
                 likely_causes: vec![words.into()],
                 files: vec![FileReference {
+                    role: None,
+                    read: None,
                     path: words.into(),
                     reason: words.into(),
                     exists: Some(false),
@@ -345,6 +347,9 @@ pub mod samples {
                 effort: Effort::Small,
                 confidence: Confidence::Medium,
                 open_questions: vec![words.into()],
+                tests: Vec::new(),
+                pitfalls: Vec::new(),
+                not_checked: Vec::new(),
             },
         }
     }

@@ -84,7 +84,7 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     let Queues { untriaged, triaged } = read(cx).await?;
     cx.journal.flush().await?;
     let (triage_cost, deep_cost) = (cx.config.triage.max_cost, cx.config.analyze.max_cost);
-    let triage = triage::prompts(cx, &untriaged)?.into_iter();
+    let triage = triage::prompts(cx, &untriaged).await?.into_iter();
     let mut prompts: Vec<_> =
         triage.map(|words| prompt(Stage::Triage, None, words, triage_cost)).collect();
     // Each may be followed by one more, for the items without a usable verdict.

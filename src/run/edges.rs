@@ -131,6 +131,12 @@ pub trait CodeBase: Send + Sync {
         item: CleanItem,
         verdict: Verdict,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
+
+    /// A short picture of each code base that these items belong to; one that cannot be read is
+    /// left out.
+    fn pictures(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async { Vec::new() })
+    }
 }
 
 /// Says whether the machine can carry another session now.

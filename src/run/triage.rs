@@ -15,7 +15,7 @@ use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::TriageResult;
-use crate::triage::{self, Asking, Batch, Destination};
+use crate::triage::{self, Asking, Batch, Destination, News};
 
 /// The items of this run's triage, by their number.
 type Untriaged = HashMap<ItemId, QueuedItem>;
@@ -26,7 +26,8 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
     let Queues { untriaged, triaged: mut deep } = queues;
     let (mut failed, mut fault) = (0, None);
     if !untriaged.is_empty() {
-        let mut triage = Triage::of(cx, untriaged);
+        let batches = plan(cx, &untriaged).await;
+        let mut triage = Triage::of(cx, untriaged, batches);
         triage.ask_all().await?;
         failed = triage.failed;
         fault = triage.fault;
@@ -44,10 +45,31 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
 }
 
 /// The prompts of this run's triage sessions, for a dry run.
-pub(super) fn prompts(cx: &RunContext, new: &[QueuedItem]) -> Result<Vec<Rendered>, RunError> {
+pub(super) async fn prompts(
+    cx: &RunContext,
+    new: &[QueuedItem],
+) -> Result<Vec<Rendered>, RunError> {
+    let batches = plan(cx, new).await;
+    batches.iter().map(|batch| prompt(cx, batch, Asking::First)).collect()
+}
+
+/// The batches of these items, with a picture of their code bases.
+async fn plan(cx: &RunContext, new: &[QueuedItem]) -> Vec<Batch> {
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
     let batches = triage::plan_batches(&items, &cx.config.triage);
-    batches.iter().map(|batch| prompt(cx, batch, Asking::First)).collect()
+    if batches.is_empty() {
+        return batches;
+    }
+    let code = cx.edges.code.pictures(items).await.join("\n\n");
+    let news = |id: ItemId| {
+        let reason = new.iter().find(|item| item.id() == id).map(|item| item.reason);
+        match reason {
+            Some(Reason::ContentChanged) => Some(News::Edited),
+            Some(Reason::RetryRequested) => Some(News::Requested),
+            _ => None,
+        }
+    };
+    batches.into_iter().map(|batch| batch.with(&code, news)).collect()
 }
 
 fn prompt(cx: &RunContext, batch: &Batch, asking: Asking) -> Result<Rendered, RunError> {
@@ -76,9 +98,7 @@ enum BatchOutcome {
 }
 
 impl<'a> Triage<'a> {
-    fn of(cx: &'a RunContext, new: Vec<QueuedItem>) -> Self {
-        let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
-        let batches = triage::plan_batches(&items, &cx.config.triage);
+    fn of(cx: &'a RunContext, new: Vec<QueuedItem>, batches: Vec<Batch>) -> Self {
         let items = new.into_iter().map(|item| (item.id(), item)).collect();
         Self { cx, items, batches, deep: Vec::new(), failed: 0, fault: None }
     }

@@ -366,6 +366,7 @@ pub enum LogFormat {
 pub struct Report {
     pub dir: PathBuf,
     pub formats: Vec<ReportFormat>,
+    pub language: String,
     pub webhook_env: String,
     pub webhook_style: WebhookStyle,
     pub webhook_when: WebhookWhen,

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
-use super::rows::{Ms, from_optional_json, from_word};
+use super::rows::{Ms, from_optional_json, from_word, to_json};
 use super::subjects::{Items, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::event::{Decision, Event, Reason};
-use crate::model::{ItemId, ItemKey, Phase, Verdict};
+use crate::model::{Complexity, ItemId, ItemKey, Phase, Verdict};
 
 /// What is known of an item before a run looks at it.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,15 +150,26 @@ impl Items<'_, Journal> {
 
     /// Puts a parked, waiting or finished item back in line, with all its attempts.
     pub async fn requeue(self, key: ItemKey) -> Result<bool, StoreError> {
+        self.requeue_with_terms(key, Vec::new()).await
+    }
+
+    /// The same; with search terms it goes to analysis without another triage: whoever knows what
+    /// to look for has judged it already.
+    pub async fn requeue_with_terms(
+        self,
+        key: ItemKey,
+        terms: Vec<String>,
+    ) -> Result<bool, StoreError> {
         self.0
             .commit(move |transaction, events| {
+                let verdict = verdict_with(transaction, &key, terms)?;
                 let changed = transaction.execute(
                     "UPDATE heartbeat_state
                  SET phase = 'pending', reason = 'retry_requested', attempts = 0,
-                     next_attempt = NULL, processed_fingerprint = NULL, verdict = NULL,
+                     next_attempt = NULL, processed_fingerprint = NULL, verdict = ?2,
                      triage_failures = 0
                  WHERE key = ?1 AND phase <> 'claimed'",
-                    [&key],
+                    params![key, verdict],
                 )?;
                 if changed > 0 {
                     transaction
@@ -171,6 +182,24 @@ impl Items<'_, Journal> {
             })
             .await
     }
+}
+
+/// The item's verdict with these terms, sent on to analysis; none without terms.
+fn verdict_with(connection: &Connection, key: &ItemKey, terms: Vec<String>) -> Sql<Option<String>> {
+    if terms.is_empty() {
+        return Ok(None);
+    }
+    let known = connection
+        .query_row("SELECT verdict FROM heartbeat_state WHERE key = ?1", [key], |row| {
+            from_optional_json::<Verdict>(row, 0)
+        })
+        .optional()?
+        .flatten();
+    let id = key.item_id().unwrap_or(ItemId(0));
+    let asked = || Verdict::new(id, Complexity::Moderate, "Requested by hand with search terms.");
+    let verdict = known.unwrap_or_else(asked);
+    let verdict = Verdict { needs_deep_analysis: true, terms, ..verdict };
+    Ok(Some(to_json(&verdict)?))
 }
 
 pub(super) fn defer_item(

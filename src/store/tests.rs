@@ -70,6 +70,9 @@ fn finding() -> Finding {
         effort: Effort::Small,
         confidence: Confidence::High,
         open_questions: Vec::new(),
+        tests: Vec::new(),
+        pitfalls: Vec::new(),
+        not_checked: Vec::new(),
     }
 }
 

@@ -37,6 +37,11 @@ const LONGEST_REASON: usize = 400;
 const LONGEST_MODULE: usize = 80;
 const MOST_MODULES: usize = 8;
 const MOST_RELATED: usize = 20;
+const LONGEST_TERM: usize = 60;
+const MOST_TERMS: usize = 12;
+
+/// What earlier versions did not ask for; an answer without them is still an answer.
+const OPTIONAL: [&str; 5] = ["doubt", "confidence", "terms", "related", "duplicates"];
 
 /// What an answer is worth, id by id. The lists of ids are sorted and each id of the batch is in
 /// exactly one of `verdicts`, `missing`, `doubled`, `malformed` and `placeholder`.
@@ -110,7 +115,7 @@ fn entry_schema() -> Value {
 }
 
 fn usable(entry: &Value, entry_schema: &Value, ids: &[ItemId]) -> Result<Verdict, Flaw> {
-    if !schema::violations(entry_schema, entry).is_empty() {
+    if !schema::violations_but(entry_schema, entry, &OPTIONAL).is_empty() {
         return Err(Flaw::Malformed);
     }
     // A key that nobody asked for says that the model was talked into something.
@@ -121,15 +126,34 @@ fn usable(entry: &Value, entry_schema: &Value, ids: &[ItemId]) -> Result<Verdict
         verdict.modules.iter().map(|module| one_line(module, LONGEST_MODULE)).collect();
     verdict.modules.retain(|module| !module.is_empty());
     verdict.modules.truncate(MOST_MODULES);
+    verdict.doubt = one_line(&verdict.doubt, LONGEST_REASON);
+    verdict.terms = usable_terms(&verdict.terms);
     // An item can only be related to one that was asked about, and not to itself.
-    verdict.related.retain(|related| ids.contains(related) && *related != verdict.id);
-    verdict.related.sort_unstable();
-    verdict.related.dedup();
-    verdict.related.truncate(MOST_RELATED);
+    for others in [&mut verdict.related, &mut verdict.duplicates] {
+        others.retain(|other| ids.contains(other) && *other != verdict.id);
+        others.sort_unstable();
+        others.dedup();
+        others.truncate(MOST_RELATED);
+    }
     match is_placeholder(&verdict.reason) {
         true => Err(Flaw::Placeholder),
         false => Ok(verdict),
     }
+}
+
+/// Search terms as the index can use them: short, each once, with a letter in it.
+pub fn usable_terms(terms: &[String]) -> Vec<String> {
+    let mut usable: Vec<String> = Vec::new();
+    for term in terms {
+        let line = term.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line: String = line.chars().filter(|c| !c.is_control()).collect();
+        let known = usable.iter().any(|known| known.eq_ignore_ascii_case(&line));
+        let fits = line.chars().count() <= LONGEST_TERM && line.chars().any(char::is_alphabetic);
+        if fits && !known && usable.len() < MOST_TERMS {
+            usable.push(line);
+        }
+    }
+    usable
 }
 
 fn is_placeholder(reason: &str) -> bool {

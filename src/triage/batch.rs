@@ -1,12 +1,12 @@
 //! Which items share a session.
 
 use crate::model::{CleanItem, ItemId};
-use crate::prompt::{Detail, estimate_tokens, item_text};
+use crate::prompt::{Detail, ItemText, estimate_tokens, item_text};
 use crate::settings::Triage;
 
 /// Estimated tokens of what a session costs beside its items: system prompt, schema, the agent's
 /// own words. A test holds the first two to this.
-const OVERHEAD_TOKENS: u64 = 600;
+const OVERHEAD_TOKENS: u64 = 800;
 
 /// Estimated tokens of an item's fence.
 const FENCE_TOKENS: u64 = 16;
@@ -20,13 +20,34 @@ const MAX_ITEMS: usize = 200;
 pub struct BatchItem {
     /// Which.
     pub id: ItemId,
-    /// What triage is told; not yet fenced.
-    pub text: String,
+    /// What triage reads; not yet fenced.
+    pub text: ItemText,
+    /// Why it is asked about although it was seen before.
+    pub news: Option<News>,
+}
+
+/// Why an item that was seen before is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// Its text or a watched field changed.
+    Edited,
+    /// A person asked for it.
+    Requested,
+}
+
+impl News {
+    /// One word for the program's own tag.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Edited => "edited",
+            Self::Requested => "requested",
+        }
+    }
 }
 
 impl BatchItem {
     fn tokens(&self) -> u64 {
-        estimate_tokens(&self.text) + FENCE_TOKENS
+        estimate_tokens(&self.text.text) + FENCE_TOKENS
     }
 }
 
@@ -35,6 +56,8 @@ impl BatchItem {
 pub struct Batch {
     /// In the order of the run.
     pub items: Vec<BatchItem>,
+    /// A picture of the code bases involved; may be empty. Not yet fenced.
+    pub code: String,
 }
 
 impl Batch {
@@ -45,14 +68,24 @@ impl Batch {
 
     /// Estimated tokens of its prompt.
     pub fn tokens(&self) -> u64 {
-        OVERHEAD_TOKENS + self.items.iter().map(BatchItem::tokens).sum::<u64>()
+        OVERHEAD_TOKENS
+            + estimate_tokens(&self.code)
+            + self.items.iter().map(BatchItem::tokens).sum::<u64>()
     }
 
     /// The part of it that has to be asked about again.
     #[must_use]
     pub fn only(&self, ids: &[ItemId]) -> Self {
         let items = self.items.iter().filter(|item| ids.contains(&item.id)).cloned().collect();
-        Self { items }
+        Self { items, code: self.code.clone() }
+    }
+
+    /// The same with a picture of the code bases and why its items are asked about again.
+    #[must_use]
+    pub fn with(mut self, code: &str, news: impl Fn(ItemId) -> Option<News>) -> Self {
+        code.clone_into(&mut self.code);
+        self.items.iter_mut().for_each(|item| item.news = news(item.id));
+        self
     }
 
     fn has_room(&self, item: &BatchItem, config: &Triage) -> bool {
@@ -67,10 +100,10 @@ pub fn plan_batches(items: &[CleanItem], config: &Triage) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for item in items {
         let text = item_text(item, Detail::Tight, config.max_item_tokens);
-        let item = BatchItem { id: item.item.id, text };
+        let item = BatchItem { id: item.item.id, text, news: None };
         match batches.iter_mut().find(|batch| batch.has_room(&item, config)) {
             Some(batch) => batch.items.push(item),
-            None => batches.push(Batch { items: vec![item] }),
+            None => batches.push(Batch { items: vec![item], ..Batch::default() }),
         }
     }
     batches

@@ -12,8 +12,8 @@ use minijinja::context;
 
 use crate::prompt::{Fence, PromptError, Prompts, Rendered, TRIAGE_SCHEMA, Template, schema};
 
-pub use answer::{Checked, check, related_groups};
-pub use batch::{Batch, BatchItem, plan_batches};
+pub use answer::{Checked, check, related_groups, usable_terms};
+pub use batch::{Batch, BatchItem, News, plan_batches};
 pub use fallback::{Destination, Fallback, fallback};
 
 /// Is a batch asked about for the first time?
@@ -33,14 +33,20 @@ pub fn render(
     asking: Asking,
 ) -> Result<Rendered, PromptError> {
     let ids: Vec<i64> = batch.items.iter().map(|item| item.id.0).collect();
-    let items: Vec<minijinja::Value> = batch
-        .items
-        .iter()
-        .map(|item| context! { id => item.id.0, text => fence.guard(&item.text) })
-        .collect();
-    let system = prompts.render(Template::TriageSystem, context! { fence => fence.tag() })?;
+    let items: Vec<minijinja::Value> = batch.items.iter().map(|item| one(item, fence)).collect();
+    let code = fence.guard(&batch.code).trim().to_owned();
+    let system = context! {
+        fence => fence.tag(), code => !code.is_empty(), language => prompts.language(),
+    };
+    let system = prompts.render(Template::TriageSystem, system)?;
     let again = asking == Asking::Again;
-    let values = context! { fence => fence.tag(), ids, items, again };
+    let values = context! { fence => fence.tag(), ids, items, again, code };
     let user = prompts.render(Template::TriageUser, values)?;
     prompts.finish(system, user, schema::for_batch(TRIAGE_SCHEMA, batch.items.len())?)
+}
+
+fn one(item: &BatchItem, fence: &Fence) -> minijinja::Value {
+    let news = item.news.map(|news| format!(" news=\"{}\"", news.word())).unwrap_or_default();
+    let marks = news + &item.text.marks();
+    context! { id => item.id.0, text => fence.guard(&item.text.text), marks }
 }

@@ -39,13 +39,25 @@ fn deep_prompt(attack: &Attack, auth: AgentAuth) -> Rendered {
         .unwrap()
 }
 
+/// The line without what our own tag says about missing text.
+fn without_marks(line: &str) -> String {
+    let mut line = line.to_owned();
+    for mark in [" hidden=\"", " cut=\""] {
+        if let Some(start) = line.find(mark) {
+            let digits = line[start + mark.len()..].bytes().take_while(u8::is_ascii_digit).count();
+            line.replace_range(start..start + mark.len() + digits + 1, "");
+        }
+    }
+    line
+}
+
 /// The lines of a prompt that carry the fence's name, in any case.
-fn fence_lines(prompt: &str) -> Vec<&str> {
+fn fence_lines(prompt: &str) -> Vec<String> {
     let nonce = fence().tag().replace("data-", "");
     // Everything that some reader might take for the end of a line.
     let breaks = ['\n', '\r', '\u{2028}', '\u{2029}', '\u{85}', '\u{b}', '\u{c}'];
     let lines = prompt.split(breaks);
-    lines.filter(|line| line.to_lowercase().contains(&nonce)).collect()
+    lines.filter(|line| line.to_lowercase().contains(&nonce)).map(without_marks).collect()
 }
 
 #[test]

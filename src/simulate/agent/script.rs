@@ -130,8 +130,19 @@ fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
     let modules: Vec<&str> = item.area().into_iter().collect();
     json!({
         "id": item.id, "complexity": complexity, "needs_deep_analysis": deep,
-        "modules": modules, "reason": reason, "related": related,
+        "modules": modules, "reason": reason, "related": related, "doubt": "",
+        "confidence": if hard.is_empty() { "medium" } else { "high" },
+        "terms": if deep { json!(terms(item)) } else { json!([]) }, "duplicates": [],
     })
+}
+
+/// The longest words of the title: a script knows no better ones.
+fn terms(item: &AskedItem) -> Vec<&str> {
+    let mut words: Vec<&str> = item.title.split(|c: char| !c.is_alphanumeric()).collect();
+    words.retain(|word| word.chars().count() > 3);
+    words.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
+    words.truncate(4);
+    words
 }
 
 fn hard_words(text: &str) -> Vec<&'static str> {

@@ -182,6 +182,9 @@ fn finding() -> Finding {
         effort: Effort::Small,
         confidence: Confidence::High,
         open_questions: Vec::new(),
+        tests: Vec::new(),
+        pitfalls: Vec::new(),
+        not_checked: Vec::new(),
     }
 }
 

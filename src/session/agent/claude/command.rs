@@ -139,7 +139,7 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
     }
     args.0.push("--system-prompt-file".into());
     args.0.push(task.scratch.join(SYSTEM_PROMPT_FILE).into_os_string());
-    args.add(["--json-schema", &task.schema.to_string()]);
+    args.add(["--json-schema", &crate::prompt::schema::in_order(&task.schema)]);
     args.0
 }
 
