@@ -11,11 +11,14 @@ use super::ContextError;
 use super::document::Field;
 use super::index::Index;
 use super::kind::Kind;
+use super::scan::folder_of;
 use super::signals::Signals;
 use super::term::{self, Space, Term};
 
 /// Files from which links are followed.
 const SOURCES: usize = 10;
+/// The first few, whose company counts.
+const TOGETHER: usize = 5;
 /// Files to which links are followed.
 const TARGETS: usize = 400;
 
@@ -40,6 +43,9 @@ pub(super) fn add(
         .collect();
     used(index, &sources, &targets, all)?;
     tested(index, order, all);
+    together(index, &sources, all);
+    beside(index, &sources, all);
+    declares(index, all);
     Ok(())
 }
 
@@ -127,4 +133,64 @@ pub(super) fn bare_name(path: &str) -> String {
         });
     }
     words.concat()
+}
+
+/// Files that changed in the same commits as the best ones; a commit about many files says little
+/// about each pair.
+fn together(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
+    let history = index.history();
+    let files: Vec<Option<u32>> = history.paths.iter().map(|path| index.find(path)).collect();
+    let worth: HashMap<usize, f64> = sources.iter().copied().take(TOGETHER).collect();
+    let mut commits: HashMap<usize, f64> = HashMap::new();
+    let mut shared: HashMap<(usize, usize), f64> = HashMap::new();
+    for commit in &history.commits {
+        let changed: Vec<usize> = commit
+            .files
+            .iter()
+            .filter_map(|file| Some((*files.get(*file as usize)?)? as usize))
+            .collect();
+        for source in changed.iter().filter(|file| worth.contains_key(file)) {
+            *commits.entry(*source).or_default() += 1.0;
+            for other in changed.iter().filter(|other| *other != source) {
+                *shared.entry((*source, *other)).or_default() +=
+                    1.0 / (changed.len() as f64 - 1.0).max(1.0);
+            }
+        }
+    }
+    let mut pairs: Vec<((usize, usize), f64)> = shared.into_iter().collect();
+    pairs.sort_by_key(|(pair, _)| *pair);
+    for ((source, other), count) in pairs {
+        all[other].together += worth[&source] * count / (commits[&source] + 3.0);
+    }
+}
+
+/// Files in the folders of the best ones; a large folder says little about each.
+fn beside(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
+    let mut folders: HashMap<&str, f64> = HashMap::new();
+    for (file, worth) in sources.iter().take(TOGETHER) {
+        *folders.entry(folder_of(&index.files()[*file].path)).or_default() += worth;
+    }
+    let mut sizes: HashMap<&str, f64> = HashMap::new();
+    for entry in index.files() {
+        if entry.kind == Kind::Source {
+            *sizes.entry(folder_of(&entry.path)).or_default() += 1.0;
+        }
+    }
+    for (signals, entry) in all.iter_mut().zip(index.files()) {
+        let folder = folder_of(&entry.path);
+        if let Some(worth) = folders.get(folder) {
+            signals.beside = worth / sizes.get(folder).copied().unwrap_or(1.0).sqrt();
+        }
+    }
+}
+
+/// Type declarations beside the code that they describe.
+fn declares(index: &Index, all: &mut [Signals]) {
+    for (signals, entry) in all.iter_mut().zip(index.files()) {
+        signals.declares = f64::from(u8::from(is_declaration(&entry.path)));
+    }
+}
+
+fn is_declaration(path: &str) -> bool {
+    [".d.ts", ".d.mts", ".d.cts", ".pyi"].iter().any(|end| path.ends_with(end))
 }

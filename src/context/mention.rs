@@ -76,6 +76,51 @@ pub(super) fn hyphened<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
     }
 }
 
+const SHORTEST_LITERAL: usize = 6;
+const LONGEST_LITERAL: usize = 80;
+
+/// What may stand in the code word for word: quoted messages, the words of an error, qualified
+/// names and flags.
+pub(super) fn literals(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        for quote in ['"', '`', '\''] {
+            let quoted = line.split(quote).skip(1).step_by(2).map(str::trim);
+            found.extend(quoted.filter(|quoted| is_telling(quoted)).map(str::to_owned));
+        }
+        for mark in ["rror: ", "xception: ", "anic: ", "arning: "] {
+            let Some((_, message)) = line.split_once(mark) else { continue };
+            let parts = message.split(|c: char| c.is_ascii_digit() || "\"'`<>{}[]()".contains(c));
+            let longest = parts.map(str::trim).max_by_key(|part| part.len());
+            let words = |part: &&str| part.split_whitespace().count() >= 3;
+            found.extend(longest.filter(words).filter(|part| is_telling(part)).map(str::to_owned));
+        }
+        let inside = |c: char| c.is_alphanumeric() || "_.:-#>/@".contains(c);
+        let tokens = line.split(|c: char| !inside(c));
+        let tokens = tokens.map(|token| token.trim_matches(['.', ':', '#', '>', '/']));
+        found.extend(tokens.filter(|token| is_qualified(token)).map(str::to_owned));
+    }
+    found
+}
+
+fn is_telling(text: &str) -> bool {
+    let odd = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | ' ');
+    let words = text.split_whitespace().count();
+    (SHORTEST_LITERAL..=LONGEST_LITERAL).contains(&text.len())
+        && text.chars().any(char::is_alphabetic)
+        && (words >= 2 || text.chars().any(odd))
+}
+
+/// `Regex.IsMatch`, `fmt::format`, `--no-color`.
+fn is_qualified(token: &str) -> bool {
+    let named = |part: &str| part.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
+    let flag = token.strip_prefix("--").is_some_and(named);
+    let joined = ["::", "->", "."].iter().any(|mark| {
+        token.split(mark).count() > 1 && token.split(mark).all(|part| part.len() > 1 && named(part))
+    });
+    (SHORTEST_LITERAL..=LONGEST_LITERAL).contains(&token.len()) && (flag || joined)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +143,19 @@ mod tests {
         assert!(found.contains(&"cart.java".to_owned()));
         assert!(found.iter().any(|path| path.ends_with("src/shop/cart.cs")));
         assert!(!found.iter().any(|path| path.contains("1.2")));
+    }
+
+    #[test]
+    fn rare_phrases_are_taken_word_for_word() {
+        let found = literals(
+            "It says \"Cannot open the basket\" and `x`, see Regex.IsMatch or --no-color.\nError: index 3 is out of the allowed range",
+        );
+        for literal in
+            ["Cannot open the basket", "Regex.IsMatch", "--no-color", "is out of the allowed range"]
+        {
+            assert!(found.iter().any(|own| own == literal), "{literal} {found:?}");
+        }
+        assert!(!found.iter().any(|own| own == "x"));
     }
 
     #[test]

@@ -54,6 +54,7 @@ mod index;
 mod kind;
 mod language;
 mod links;
+mod literal;
 mod mention;
 mod noise;
 mod outline;

@@ -15,6 +15,7 @@ const LONGEST: usize = 60_000;
 const MOST_WORDS: usize = 400;
 /// A term of more words than this is a sentence, not a name.
 const LONGEST_NAME: usize = 4;
+const MOST_LITERALS: usize = 40;
 
 /// Words that say nothing about where to look.
 const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
@@ -43,6 +44,8 @@ pub struct Query {
     pub paths: Vec<String>,
     /// Names that a file may bear, without separators, each with its weight.
     pub names: BTreeMap<String, f64>,
+    /// What may stand somewhere word for word.
+    pub literals: Vec<String>,
     /// Does it speak of tests?
     pub about_tests: bool,
     /// Does it speak of documents?
@@ -107,6 +110,7 @@ struct Collector {
     identifiers: BTreeMap<String, f64>,
     paths: BTreeSet<String>,
     names: BTreeMap<String, f64>,
+    literals: Vec<String>,
     stop: HashSet<&'static str>,
     title: String,
 }
@@ -255,6 +259,11 @@ impl Collector {
             self.paths.insert(path);
         });
         mention::hyphened(text, |name| self.name(name, 1.0));
+        for literal in mention::literals(text) {
+            if self.literals.len() < MOST_LITERALS && !self.literals.contains(&literal) {
+                self.literals.push(literal);
+            }
+        }
     }
 
     fn finish(self) -> Query {
@@ -293,6 +302,7 @@ impl Collector {
             identifiers: named(Space::Whole),
             symbols: named(Space::Symbol),
             paths: self.paths.into_iter().collect(),
+            literals: self.literals,
             names: self.names.into_iter().map(|(name, weight)| (name, damp(weight))).collect(),
             about_tests: about(&["test", "tests", "flaky", "fixture"]),
             about_documents: about(&["docs", "documentation", "readme", "typo"]),

@@ -8,7 +8,7 @@ use super::document::{BLOCKS, FIELDS, Field, Posting};
 use super::index::Index;
 use super::query::{Query, Weighted};
 use super::term::Term;
-use super::{home, links, outline, past, places};
+use super::{home, links, literal, outline, past, places};
 
 /// How much a word counts in each field of the content; names and folders are judged apart.
 const CONTENT_WEIGHT: [f64; FIELDS] = [0.0, 0.0, 3.0, 1.0, 1.0, 1.0];
@@ -18,7 +18,7 @@ const LENGTH_PENALTY: f64 = 0.75;
 const SATURATION: f64 = 1.2;
 
 /// How many signals there are.
-pub const SIGNALS: usize = 11;
+pub const SIGNALS: usize = 15;
 
 /// Everything that speaks for one file, from zero to one; comparable between files of one query only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -45,6 +45,14 @@ pub struct Signals {
     pub used: f64,
     /// Its tests hold the words of the query.
     pub tested: f64,
+    /// It holds something rare of the query word for word.
+    pub literal: f64,
+    /// It changed in the same commits as the best files.
+    pub together: f64,
+    /// It lies in the folder of a best file.
+    pub beside: f64,
+    /// It only declares what another file holds.
+    pub declares: f64,
 }
 
 impl Signals {
@@ -62,12 +70,16 @@ impl Signals {
             self.definition,
             self.used,
             self.tested,
+            self.literal,
+            self.together,
+            self.beside,
+            self.declares,
         ]
     }
 
     /// Does anything but its language speak for it?
     pub(super) fn speaks(&self) -> bool {
-        Self { home: 0.0, ..*self }.values().iter().any(|value| *value > 0.0)
+        Self { home: 0.0, declares: 0.0, ..*self }.values().iter().any(|value| *value > 0.0)
     }
 
     fn values_mut(&mut self) -> [&mut f64; SIGNALS] {
@@ -83,6 +95,10 @@ impl Signals {
             &mut self.definition,
             &mut self.used,
             &mut self.tested,
+            &mut self.literal,
+            &mut self.together,
+            &mut self.beside,
+            &mut self.declares,
         ]
     }
 }
@@ -96,19 +112,25 @@ pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextErro
     for name in query.identifiers.iter().chain(&query.symbols) {
         table.name(name)?;
     }
-    let (mut all, defined) = table.finish();
+    let (mut all, weights) = table.finish();
     places::add(index, query, &mut all);
     past::add(index, query, &mut all);
     home::add(index, &mut all);
+    literal::add(index, query, &mut all)?;
     // What a single rare word would weigh: weak evidence stays weak, even where it is the best.
     let word = (1.0 + all.len() as f64).ln();
     let name = 1.4 * word;
-    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, 1.0, 1.0, 1.0, 1.0]);
+    let one = 1.0;
+    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, one, one, one, one, one, one, one, one]);
     // Outlines and links are looked at where they matter: at the files that are best so far.
     let order = super::rank::order(index, query, &all);
-    outline::add(index, &order, &defined, &mut all)?;
+    outline::add(index, &order, &weights, &mut all)?;
     links::add(index, &order, &mut all)?;
-    scale(&mut all, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0 * word, 0.0, 0.0]);
+    let defined = 2.0 * word;
+    scale(
+        &mut all,
+        [one, one, one, one, one, one, one, one, defined, 0.0, 0.0, one, 0.1, 0.5, one],
+    );
     Ok(all)
 }
 
