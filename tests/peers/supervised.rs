@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heartbeat::analyze;
 use heartbeat::app::selftest::{Rig, limits};
@@ -147,11 +147,8 @@ fn processes_with(needle: &str) -> Vec<PathBuf> {
 
 /// Waits until so many processes carry the needle.
 async fn wait_for_processes(needle: &str, count: usize) {
-    let start = Instant::now();
-    while processes_with(needle).len() < count {
-        assert!(start.elapsed() < Duration::from_secs(40), "the tools did not start");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let started = || async { (processes_with(needle).len() >= count).then_some(()) };
+    support::until("the tools", started).await;
 }
 
 fn bash(command: &str) -> (&'static str, Value) {
@@ -351,11 +348,8 @@ async fn when_heartbeat_is_killed_the_agent_and_its_tools_end_and_the_api_is_lef
     assert!(arrived, "the agent is retrying");
     assert!(before >= 2, "its tools are running");
     assert!(tree.len() >= 4, "keeper, agent and tools: {tree:?}");
-    let start = Instant::now();
-    while !processes_with(&needle).is_empty() || tree.iter().any(|one| alive(*one)) {
-        assert!(start.elapsed() < Duration::from_secs(30), "something stayed alive");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let gone = || processes_with(&needle).is_empty() && !tree.iter().any(|one| alive(*one));
+    support::until("the end of every process", || async { gone().then_some(()) }).await;
 }
 
 /// Parent and start time of a process, if it is there.

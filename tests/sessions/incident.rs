@@ -147,6 +147,13 @@ fn replay(tier: &str, has_init: bool) {
             let max_load = if number == 1 { -1.0 } else { f64::INFINITY };
             let mut heartbeat = start_tick(folder.path(), tier, max_load);
             if let Some(milliseconds) = kill_after {
+                let live = || {
+                    ledger
+                        .rows()
+                        .is_ok_and(|rows| rows.iter().any(|row| process::is_same(&row.keeper)))
+                };
+                support::eventually("a session", live);
+                // Any moment of its sessions.
                 std::thread::sleep(Duration::from_millis(*milliseconds));
                 heartbeat.kill().unwrap();
                 heartbeat.wait().unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::world::{PATIENCE, World, finish, lines, signal};
+use super::world::{World, finish, lines, signal};
 
 struct Manager {
     socket: UnixDatagram,
@@ -33,15 +33,13 @@ impl Manager {
 
     /// Waits until something was said this often.
     async fn hears(&mut self, word: &str, times: usize) {
-        let waiting = async {
-            while self.count(word) < times {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                self.listen();
-            }
-        };
-        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
-            panic!("{word} was said {} times: {:?}", self.count(word), self.heard);
-        }
+        let heard = std::sync::Mutex::new(self);
+        support::until(word, || async {
+            let mut heard = heard.lock().unwrap();
+            heard.listen();
+            (heard.count(word) >= times).then_some(())
+        })
+        .await;
     }
 }
 
@@ -87,7 +85,7 @@ async fn a_state_that_cannot_be_written_starves_the_watchdog() {
             .any(|line| line.to_string().contains("watchdog not notified"))
             .then_some(())
     };
-    world.until("word of the starved watchdog", starved).await;
+    support::until("word of the starved watchdog", starved).await;
     manager.listen();
     // One proof may have been on its way when the lock was taken.
     assert!(manager.count("WATCHDOG=1") <= before + 1, "{:?}", manager.heard);
@@ -112,7 +110,7 @@ async fn the_log_tells_each_session_with_its_ids() {
         let lines = if log.exists() { lines(&log) } else { Vec::new() };
         lines.iter().any(|line| line["message"] == "end").then_some(lines)
     };
-    let lines = world.until("end of a run", ended).await;
+    let lines = support::until("end of a run", ended).await;
     signal(&daemon, Signal::SIGTERM);
     let said = finish(daemon).await;
     let of = |message: &str| -> Vec<&serde_json::Value> {

@@ -180,7 +180,7 @@ async fn the_port_of_a_running_heartbeat_is_no_fault() {
     let listen = format!("http.listen={free}");
     let daemon = world.start(&["--quiet", "--set", &listen]);
     let listening = || async { tokio::net::TcpStream::connect(free).await.ok().map(drop) };
-    world.until("dashboard", listening).await;
+    support::until("dashboard", listening).await;
     let said = world.run(&["doctor", "--json", "--set", &listen]).await;
     let diagnosis = said.json();
     let found = check(&diagnosis, "http");

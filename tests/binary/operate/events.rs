@@ -122,7 +122,7 @@ async fn a_crashed_run_has_its_file_completed_by_the_next_start() {
     let alive = || async {
         world.events_so_far().iter().any(|event| is(event, "session_liveness")).then_some(())
     };
-    world.until("sign of life", alive).await;
+    support::until("sign of life", alive).await;
     signal(&run, Signal::SIGKILL);
     finish(run).await;
     let folder = std::fs::read_dir(world.path("state/runs")).unwrap().next().unwrap().unwrap();

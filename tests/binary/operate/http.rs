@@ -24,7 +24,7 @@ impl Service {
             let line = lines.iter().find(|line| line["message"] == "dashboard listening")?;
             line["address"].as_str().map(str::to_owned)
         };
-        let address = world.until("dashboard", served).await;
+        let address = support::until("dashboard", served).await;
         Self { address: format!("http://{address}"), daemon }
     }
 
@@ -61,7 +61,7 @@ async fn a_run_that_is_wished_for_beside_a_foreign_one_is_refused_with_its_holde
     world.agent("echo ready > \"$(dirname \"$0\")/ready\"; exec sleep 1000");
     let service = Service::start(&world, &[]).await;
     let other = world.start(&["--once", "--quiet", "--set", "timeouts.init=100s"]);
-    world.until("foreign run", || async { world.path("ready").exists().then_some(()) }).await;
+    support::until("foreign run", || async { world.path("ready").exists().then_some(()) }).await;
     let (status, answer) = service.post("/api/run").await;
     assert_eq!(status, 409, "{answer:#}");
     let message = answer["error"]["message"].as_str().unwrap();
@@ -80,7 +80,7 @@ async fn a_run_that_is_wished_for_beside_a_foreign_one_is_refused_with_its_holde
         let (_, runs) = service.get("/api/runs").await;
         runs.as_array().unwrap().iter().any(|run| run["run"] == *id).then_some(())
     };
-    world.until("wished run", begun).await;
+    support::until("wished run", begun).await;
     service.stop().await;
 }
 
@@ -97,7 +97,7 @@ async fn a_service_without_its_agent_is_not_ready_and_says_why() {
         let (status, ready) = service.get("/readyz").await;
         (status == 503).then_some(ready)
     };
-    let ready = world.until("doubt", missing).await;
+    let ready = support::until("doubt", missing).await;
     let reason = &ready["reasons"][0];
     assert_eq!((&ready["ready"], &reason["code"]), (&false.into(), &"agent".into()), "{ready:#}");
     let message = reason["message"].as_str().unwrap();
@@ -106,7 +106,7 @@ async fn a_service_without_its_agent_is_not_ready_and_says_why() {
     assert_eq!((status, &health["reasons"][0]["code"]), (503, &"agent".into()), "{health:#}");
     world.script("late-agent", "exit 0");
     let back = || async { (service.get("/readyz").await.0 == 200).then_some(()) };
-    world.until("readiness", back).await;
+    support::until("readiness", back).await;
     service.stop().await;
 }
 
@@ -115,7 +115,7 @@ async fn a_crashed_run_is_ended_by_the_next_start_for_every_reader() {
     let world = World::new().await;
     world.agent("echo ready > \"$(dirname \"$0\")/ready\"; exec sleep 1000");
     let run = world.start(&["--once", "--quiet", "--set", "timeouts.init=100s"]);
-    world.until("session", || async { world.path("ready").exists().then_some(()) }).await;
+    support::until("session", || async { world.path("ready").exists().then_some(()) }).await;
     signal(&run, Signal::SIGKILL);
     finish(run).await;
     assert!(!world.events().iter().any(|event| event["event"] == "run_ended"));
@@ -126,7 +126,7 @@ async fn a_crashed_run_is_ended_by_the_next_start_for_every_reader() {
         let live: Value = serde_json::from_slice(&text).unwrap();
         (live["step"] == "ended").then_some(live)
     };
-    let live = world.until("word in live.json", live).await;
+    let live = support::until("word in live.json", live).await;
     assert_eq!(live["outcome"], "crashed", "{live:#}");
     assert_eq!(live["sessions"], serde_json::json!({}));
 

@@ -26,7 +26,7 @@ async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
     let log = format!("log.file={}", world.path("log").display());
     let run = world.start(&["--once", "--quiet", "--log-format", "json", "--set", &log]);
     let ready = || async { world.path("ready").exists().then_some(()) };
-    world.until("stuck session", ready).await;
+    support::until("stuck session", ready).await;
     assert_eq!(escaped(&world), 1, "the child in a session of its own");
     let status = world.run(&["status", "--json"]).await.json();
     let sessions = status["sessions"].as_array().unwrap();
@@ -72,7 +72,7 @@ async fn what_a_person_stopped_is_left_to_people_and_costs_no_attempt() {
     world.agent(STUCK_ANALYSIS);
     let one = ["--set", "limits.max_deep_per_run=1"];
     let run = world.start(&[&["--once", "--quiet"], &one[..]].concat());
-    world.until("stuck analysis", || async { world.path("ready").exists().then_some(()) }).await;
+    support::until("stuck analysis", || async { world.path("ready").exists().then_some(()) }).await;
     let live = world.run(&["status", "--json"]).await.json()["sessions"][0].clone();
     let item = live["item"].as_str().expect("the analysis of an item").to_owned();
     let killed = world.run(&["kill", live["session"].as_str().unwrap()]).await;

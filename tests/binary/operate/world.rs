@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
 use serde_json::Value;
@@ -11,9 +10,6 @@ use tokio::process::{Child, Command};
 
 pub const TOKEN: &str = "a-good-token";
 const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
-
-/// Long enough for a busy machine; a test that works never waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct World {
     pub simulator: Simulator,
@@ -124,22 +120,6 @@ impl World {
         finish(self.start(args)).await
     }
 
-    /// Waits until something is so.
-    pub async fn until<T, F>(&self, what: &str, mut look: impl FnMut() -> F) -> T
-    where
-        F: Future<Output = Option<T>>,
-    {
-        let waiting = async {
-            loop {
-                if let Some(found) = look().await {
-                    return found;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("no {what}"))
-    }
-
     /// Every line of every `events.ndjson`, in order.
     pub fn events(&self) -> Vec<Value> {
         let Ok(runs) = std::fs::read_dir(self.path("state/runs")) else { return Vec::new() };
@@ -155,7 +135,7 @@ pub fn lines(file: &Path) -> Vec<Value> {
 }
 
 pub async fn finish(child: Child) -> Said {
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let output = tokio::time::timeout(support::PATIENCE, child.wait_with_output()).await;
     let output = output.expect("it ends").unwrap();
     Said {
         status: output.status,

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::world::{
-    World, asked_about, attempts, body, eventually, finding, is_triage, page, verdicts,
-};
+use super::world::{World, asked_about, attempts, body, finding, is_triage, page, verdicts};
 use support::messages_api::Reply;
 
 /// The provider's refusal of a plan that is used up.
@@ -69,7 +67,7 @@ async fn the_service_waits_for_the_stated_reset_and_then_does_the_work() {
     world.configure_login("");
     let (mut service, address) = world.serve();
 
-    let health = eventually("the suspension in the service's health", || async {
+    let health = support::until("the suspension in the service's health", || async {
         let health = page(format!("{address}/health")).await?;
         code_of(&health, "provider_suspended").then_some(health)
     });
@@ -84,7 +82,7 @@ async fn the_service_waits_for_the_stated_reset_and_then_does_the_work() {
     assert!(metrics.contains("heartbeat_provider_suspended 1"), "{metrics}");
 
     let findings = || world.figure("SELECT count(*) FROM findings");
-    eventually("the findings", || async { (findings() == DEEP as i64).then_some(()) }).await;
+    support::until("the findings", || async { (findings() == DEEP as i64).then_some(()) }).await;
     assert_eq!(too_early.load(Ordering::SeqCst), 0, "asked before the reset");
     let refused = world.figure(
         "SELECT count(*) FROM events WHERE event = 'admission_refused'
@@ -96,7 +94,7 @@ async fn the_service_waits_for_the_stated_reset_and_then_does_the_work() {
     assert_eq!(world.figure("SELECT count(*) FROM heartbeat_state WHERE phase = 'waiting'"), 0);
     let status = world.status().await;
     assert_eq!(status["provider_suspended"], Value::Null, "{status:#}");
-    eventually("the end of the suspension in the service's health", || async {
+    support::until("the end of the suspension in the service's health", || async {
         let health = page(format!("{address}/health")).await?;
         (!code_of(&health, "provider_suspended")).then_some(())
     })

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use heartbeat::simulate::ado::{PROJECT, Simulator, SimulatorOptions};
 use serde_json::{Value, json};
@@ -10,9 +9,6 @@ use tokio::process::{Child, Command};
 
 use support::messages_api::{MessagesApi, Reply, Request};
 use support::real_cli::installed;
-
-/// Long enough for a busy machine; a test that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Everything that one test needs, private to it.
 pub struct World {
@@ -168,18 +164,6 @@ impl World {
                 .is_ok_and(|variables| String::from_utf8_lossy(&variables).contains(&url))
         };
         entries.filter(holds).collect()
-    }
-}
-
-/// Asks until it is so.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = ask().await {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "{what} did not come");
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

@@ -1,16 +1,32 @@
-//! The one way in which a test without a runtime waits for something outside itself.
+//! The two ways in which tests wait for something outside themselves.
+//!
+//! The pauses are no synchronisation: whatever is waited for is looked at, never assumed.
 
 use std::time::{Duration, Instant};
 
 /// Long enough for the slowest machine: it only ends a test that has failed.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Looks again and again until the answer is yes; fails after [`PATIENCE`]. The pause is no
-/// synchronisation: whatever is waited for is looked at, never assumed.
+/// Looks again and again until the answer is yes; fails after [`PATIENCE`].
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < until, "never came: {what}");
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The same for a test on a runtime: looks until there is something, and returns it.
+pub async fn until<T, F>(what: &str, mut look: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < until, "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

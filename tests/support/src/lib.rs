@@ -12,6 +12,6 @@ mod trusted;
 pub mod web;
 
 pub use alone::ran_alone;
-pub use eventually::eventually;
+pub use eventually::{PATIENCE, eventually, until};
 pub use git::git;
 pub use trusted::wait_until_trusted;
