@@ -93,7 +93,7 @@ impl Place {
 }
 
 async fn keep(place: &Place, tier: Containment, misbehaviour: &str, session: SessionId) -> Keeper {
-    let mut keeper = launch::launch(Path::new(PROGRAM), session, tier).await.unwrap();
+    let mut keeper = launch::launch(Path::new(PROGRAM), session, tier, None).await.unwrap();
     let stdin = place.folder.path().join("stdin");
     std::fs::write(&stdin, "").unwrap();
     let order = Order {

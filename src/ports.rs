@@ -53,6 +53,9 @@ pub enum LedgerError {
         /// Allowed.
         max: u32,
     },
+    /// The limit over all states of this user on this machine.
+    #[error("{live} of {max} session slots of this machine are in use")]
+    MachineFull { live: u32, max: u32 },
     /// The store failed.
     #[error("cannot use the session ledger: {0}")]
     Store(#[from] StateError),

@@ -132,7 +132,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
         // What is not there need not be removed.
         drop(std::fs::remove_file(state.join(name)));
     }
-    for name in ["runs", "scratch", "index"] {
+    for name in ["runs", "scratch", "index", "slots"] {
         drop(std::fs::remove_dir_all(state.join(name)));
     }
     Ok(())
@@ -191,6 +191,8 @@ fn request(
         // The demo starts small processes only: a busy machine is no reason to wait.
         ("limits.max_load_per_core", toml::Value::Float(100.0)),
         ("limits.max_memory_pressure", toml::Value::Float(100.0)),
+        // Nor does it take a slot of a real heartbeat.
+        ("limits.slots_dir", text(&state.join("slots").to_string_lossy())),
         ("timeouts.liveness", text("1s")),
         // Every finding that was written for it.
         ("limits.max_deep_per_run", toml::Value::Integer(20)),

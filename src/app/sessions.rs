@@ -11,6 +11,7 @@ use tracing::Instrument as _;
 
 use super::Setting;
 use super::error::CommandError;
+use super::gate::machine_slots;
 use crate::model::{BoxFuture, SessionEnd, SessionId, Stage};
 use crate::ports::LedgerError;
 use crate::private;
@@ -25,8 +26,8 @@ use crate::session::{
 use crate::settings::{Config, Environment};
 use crate::store::{Journal, StoreError};
 
-/// The agent may read this many times what it was told before it is ended.
-const READS_TOLERANCE: u32 = 3;
+/// Files beyond `analyze.max_files_read` that end a session only when they are exceeded.
+const READS_TOLERANCE: u32 = 2;
 /// Longest line of output; a structured answer is far below it.
 const MAX_LINE: usize = 16 << 20;
 
@@ -79,11 +80,11 @@ impl SupervisedSessions {
     /// Nothing is started yet.
     pub fn new(setting: &Setting, journal: &Journal) -> Result<Self, CommandError> {
         let config = Arc::clone(&setting.config);
-        let settings = SupervisorSettings::new(
-            keeper_program()?,
-            config.state.containment,
-            config.limits.max_live_sessions,
-        );
+        let limit = config.limits.max_live_sessions;
+        let settings = SupervisorSettings {
+            slots: Some(machine_slots(&config)),
+            ..SupervisorSettings::new(keeper_program()?, config.state.containment, limit)
+        };
         let shared = Arc::new(journal.clone());
         let clock = setting.clock.clone();
         let agent = Claude::new(&config, |name| setting.environment.raw(name).map(OsStr::to_owned));
@@ -201,7 +202,7 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
         Stage::Triage => (config.triage.timeout, None),
         Stage::Deep => (
             config.analyze.timeout,
-            Some(config.analyze.max_files_read.saturating_mul(READS_TOLERANCE)),
+            Some(config.analyze.max_files_read.saturating_add(READS_TOLERANCE)),
         ),
     };
     SessionLimits {
@@ -224,4 +225,17 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
 pub fn resolve(program: &str, environment: &Environment) -> PathBuf {
     let path = environment.raw("PATH").unwrap_or_default();
     program::find(program, path).unwrap_or_else(|| program.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_analysis_is_ended_two_files_beyond_what_the_prompt_allows() {
+        let mut config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
+        config.analyze.max_files_read = 5;
+        assert_eq!(limits(&config, Stage::Deep).max_reads, Some(7));
+        assert_eq!(limits(&config, Stage::Triage).max_reads, None);
+    }
 }

@@ -156,22 +156,9 @@ pub enum Command {
         item: String,
     },
     /// Requeue an item with a fresh attempt count, or reset the source's circuit breaker
-    Retry {
-        /// Number of the item, or its key such as ado/123
-        #[arg(required_unless_present = "source")]
-        item: Option<String>,
-        /// Close the source's circuit breaker and drop its requested waiting time
-        #[arg(long)]
-        source: bool,
-        /// Analyse it with these search terms, without asking triage again; may be repeated
-        #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
-        terms: Vec<String>,
-    },
+    Retry(RetryArgs),
     /// End a live session with every process it started
-    Kill {
-        /// Its id, or the beginning of it
-        session: String,
-    },
+    Kill(KillArgs),
     /// Print the findings of a run or a period, to read or to mail
     Report(super::report::ReportArgs),
     /// Check everything a run needs, with a fix for each failure
@@ -203,6 +190,44 @@ pub enum Command {
     /// Run one of the simulators, to try a config or to test against
     #[command(subcommand)]
     Simulate(Simulate),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RetryArgs {
+    /// Number of the item, or its key such as ado/123
+    #[arg(required_unless_present_any = ["source", "parked", "failed"])]
+    pub item: Option<String>,
+    /// Close the source's circuit breaker and drop its requested waiting time
+    #[arg(long)]
+    pub source: bool,
+    /// Analyse it with these search terms, without asking triage again; may be repeated
+    #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
+    pub terms: Vec<String>,
+    /// Requeue all parked items
+    #[arg(long, conflicts_with = "item")]
+    pub parked: bool,
+    /// Requeue all items that failed: waiting for a retry, or parked without attempts left
+    #[arg(long, conflicts_with_all = ["item", "parked"])]
+    pub failed: bool,
+    /// Only items parked for this reason, such as attempts_exhausted
+    #[arg(long, requires = "parked", value_name = "REASON")]
+    pub reason: Option<String>,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct KillArgs {
+    /// Id of the session as `heartbeat status` shows it, or the number of its item
+    #[arg(required_unless_present = "all")]
+    pub session: Option<String>,
+    /// End all live sessions of this state
+    #[arg(long, conflicts_with = "session")]
+    pub all: bool,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub yes: bool,
 }
 
 #[derive(Debug, Clone, Copy, Args)]

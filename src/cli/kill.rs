@@ -1,16 +1,17 @@
-//! `heartbeat kill SESSION`: ends one session with its whole tree, whoever runs it.
+//! `heartbeat kill`: ends sessions with their whole process trees, whichever process runs them.
 //!
-//! Its keeper is asked, and it is certain that it is its keeper: by start time, boot and handle,
-//! never by number. The keeper ends the agent with grace and sweeps; whoever supervises the session
-//! records it as cancelled by an operator. Of a heartbeat that is gone, the next run does.
+//! The keeper of a session is asked, verified by start time, boot and process handle, never by pid
+//! alone. It ends the agent with grace and sweeps; the process that supervises the session records it
+//! as cancelled by an operator. If that process is gone, the next run does.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::error::CommandError;
+use super::show::parse_key;
 use crate::clock::Clock;
-use crate::model::SessionId;
+use crate::model::{SessionId, SessionRef};
 use crate::ports::{Ledger, LedgerRow};
 use crate::process;
 use crate::session::orphans;
@@ -21,10 +22,8 @@ const BEYOND_GRACE: Duration = Duration::from_secs(20);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What became of it.
 #[derive(Debug, Serialize)]
 pub struct Killed {
-    /// Which.
     pub session: SessionId,
     /// Its keeper has certified that nothing is left, and is gone.
     pub gone: bool,
@@ -32,48 +31,75 @@ pub struct Killed {
     pub closed: bool,
 }
 
-/// Ends the session and waits for its end.
+/// Asks all these sessions to end, then waits for each of them.
 pub async fn kill(
     store: &Store,
     clock: &Clock,
-    session: &str,
+    sessions: &[SessionId],
     grace: Duration,
-) -> Result<Killed, CommandError> {
-    let id = find(store, session).await?;
+) -> Result<Vec<Result<Killed, CommandError>>, CommandError> {
     let journal = Journal::open(store.clone(), clock.clone(), None)?;
-    let row = row(&journal, id).await?;
-    let asked = orphans::request_end(&row)
-        .map_err(CommandError::io(format!("the keeper of session {id} cannot be signalled")))?;
-    if !asked {
-        return Err(CommandError::NotFound(format!(
-            "the keeper of session {id} is gone already; what is left of it is ended before the next run"
-        )));
+    let mut asked = Vec::with_capacity(sessions.len());
+    for id in sessions {
+        asked.push(request_end(&journal, *id).await);
     }
-    let waited = tokio::time::timeout(grace + BEYOND_GRACE, gone(&journal, &row));
-    let gone = waited.await.is_ok();
-    let closed = !is_open(&journal, id).await?;
-    Ok(Killed { session: id, gone, closed })
+    let mut killed = Vec::with_capacity(asked.len());
+    for row in asked {
+        killed.push(match row {
+            Ok(row) => wait_for_end(&journal, &row, grace).await,
+            Err(error) => Err(error),
+        });
+    }
+    Ok(killed)
 }
 
-async fn find(store: &Store, session: &str) -> Result<SessionId, CommandError> {
-    let found = store.sessions().live_with_prefix(session.to_lowercase()).await?;
-    match found.as_slice() {
-        [one] if !session.is_empty() => Ok(*one),
-        [] => Err(CommandError::NotFound(format!(
-            "no live session begins with {session:?}; `heartbeat status` lists them"
-        ))),
-        several => Err(CommandError::Usage(format!(
-            "{} live sessions begin with {session:?}; give more of the id",
-            several.len()
-        ))),
+async fn request_end(journal: &Journal, id: SessionId) -> Result<LedgerRow, CommandError> {
+    let row = row(journal, id).await?;
+    let short = id.short();
+    let asked = orphans::request_end(&row)
+        .map_err(CommandError::io(format!("cannot signal the keeper of session {short}")))?;
+    if asked {
+        return Ok(row);
     }
+    Err(CommandError::NotFound(format!(
+        "the keeper of session {short} has already exited; the next run cleans up"
+    )))
+}
+
+async fn wait_for_end(
+    journal: &Journal,
+    row: &LedgerRow,
+    grace: Duration,
+) -> Result<Killed, CommandError> {
+    let gone = tokio::time::timeout(grace + BEYOND_GRACE, gone(journal, row)).await.is_ok();
+    let session = row.session.id;
+    Ok(Killed { session, gone, closed: !is_open(journal, session).await? })
+}
+
+/// The live session that a person means: by the short id that `status` shows, by its item, or by the
+/// start of the full id.
+pub fn find(live: &[SessionRef], source: &str, text: &str) -> Result<SessionId, CommandError> {
+    let wanted = text.to_lowercase();
+    let item = parse_key(source, text).ok();
+    let only = |is_meant: &dyn Fn(&SessionRef) -> bool| {
+        let mut meant = live.iter().filter(|session| is_meant(session));
+        meant.next().filter(|_| meant.next().is_none()).map(|session| session.id)
+    };
+    only(&|session| session.id.short() == wanted)
+        .or_else(|| only(&|session| session.item.is_some() && session.item == item))
+        .or_else(|| only(&|session| !wanted.is_empty() && session.id.to_string().starts_with(&wanted)))
+        .ok_or_else(|| {
+            CommandError::NotFound(format!(
+                "{text:?} does not name exactly one live session; `heartbeat status` lists their ids"
+            ))
+        })
 }
 
 async fn row(journal: &Journal, id: SessionId) -> Result<LedgerRow, CommandError> {
     let rows = open_rows(journal).await?;
-    rows.into_iter()
-        .find(|row| row.session.id == id)
-        .ok_or_else(|| CommandError::NotFound(format!("session {id} ended by itself just now")))
+    rows.into_iter().find(|row| row.session.id == id).ok_or_else(|| {
+        CommandError::NotFound(format!("session {} has just ended by itself", id.short()))
+    })
 }
 
 async fn open_rows(journal: &Journal) -> Result<Vec<LedgerRow>, CommandError> {
@@ -99,15 +125,49 @@ async fn gone(journal: &Journal, row: &LedgerRow) {
 
 /// For a terminal.
 pub fn render(killed: &Killed) -> String {
-    let session = killed.session;
+    let session = killed.session.short();
     match (killed.gone, killed.closed) {
         (true, true) => format!("session {session} is ended, nothing of it is left\n"),
         (true, false) => format!(
-            "session {session} is ended, nothing of it is left; its row is closed by the next run\n"
+            "session {session} is ended, nothing of it is left; the next run closes its row\n"
         ),
         (false, _) => format!(
-            "session {session} was asked to end and its keeper is not gone yet; look with `heartbeat \
+            "session {session} was asked to end but its keeper is still there; see `heartbeat \
              status`\n"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ItemId, ItemKey, RunId, Stage};
+
+    fn session(tail: u8, item: Option<i64>) -> SessionRef {
+        let random = [7, 7, 7, 7, 7, 7, tail, tail, tail, tail];
+        let id = uuid::Builder::from_unix_timestamp_millis(1_800_000_000_000, &random).into_uuid();
+        SessionRef {
+            id: SessionId(id),
+            run: RunId(id),
+            stage: Stage::Deep,
+            item: item.map(|id| ItemKey::new("ado", ItemId(id))),
+            attempt: 1,
+        }
+    }
+
+    #[test]
+    fn one_of_three_sessions_of_the_same_millisecond_is_found_by_what_is_shown() {
+        let live = [session(1, None), session(2, Some(42)), session(3, Some(43))];
+        for one in &live {
+            assert_eq!(find(&live, "ado", &one.id.short()).unwrap(), one.id);
+            assert_eq!(find(&live, "ado", &one.id.to_string()).unwrap(), one.id);
+        }
+        for text in ["42", "#42", "ado/42"] {
+            assert_eq!(find(&live, "ado", text).unwrap(), live[1].id, "{text}");
+        }
+        for text in ["", "44", &live[0].id.to_string()[..18]] {
+            let error = find(&live, "ado", text).unwrap_err().to_string();
+            assert!(error.contains("heartbeat status"), "{text}: {error}");
+        }
     }
 }

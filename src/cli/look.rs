@@ -8,8 +8,7 @@ use super::{Context, say_error, show, status};
 use crate::app;
 use crate::config::{ConfigError, load, salvage};
 use crate::settings::Config;
-use crate::store::{Journal, RunLock, Store};
-use crate::triage;
+use crate::store::{RunLock, Store};
 
 /// What was found where the state should be.
 enum Found {
@@ -35,28 +34,6 @@ impl Context {
             self.print(&status, |status| status::render(status, now))
         })
         .await
-    }
-
-    /// Requeues an item.
-    pub(super) async fn retry(&self, item: &str, terms: &[String]) -> Result<Code, CommandError> {
-        let (reading, config) = self.needed_state()?;
-        let key = show::parse_key(&config.source.name, item)?;
-        let store = Store::open(reading.folder())?;
-        let journal = Journal::open(store, self.clock.clone(), None)?;
-        let terms = triage::usable_terms(terms);
-        if !journal.items().requeue_with_terms(key.clone(), terms.clone()).await? {
-            let held = RunLock::look(reading.folder(), &self.clock)?.is_some();
-            let why = show::why_not_requeued(&reading, &key, held).await?;
-            return Err(CommandError::NotFound(why));
-        }
-        let queued = serde_json::json!({ "item": key, "queued": true, "terms": terms });
-        self.print(&queued, |_| match terms.is_empty() {
-            true => format!("{key} is queued again with all its attempts\n"),
-            false => {
-                format!("{key} is queued for analysis with the search terms {}\n", terms.join(", "))
-            }
-        })?;
-        Ok(Code::Done)
     }
 
     pub(super) async fn runs(&self, limit: u32) -> Result<Code, CommandError> {

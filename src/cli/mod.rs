@@ -5,12 +5,14 @@ pub mod clean;
 pub mod completions;
 pub mod context;
 pub mod doctor;
+mod confirm;
 mod dry;
 mod init;
 pub mod selftest;
 pub mod kill;
 mod look;
 mod operate;
+mod retry;
 pub mod report;
 pub mod service;
 mod show;
@@ -290,16 +292,8 @@ impl Context {
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),
             Command::Sessions(limit) => self.on_runtime(self.sessions(limit.limit)),
             Command::Show { item } => self.on_runtime(self.show(&item)),
-            Command::Retry { item, source, terms } => self.on_runtime(async {
-                if source {
-                    self.retry_source().await?;
-                }
-                match item {
-                    Some(item) => self.retry(&item, &terms).await,
-                    None => Ok(Code::Done),
-                }
-            }),
-            Command::Kill { session } => self.on_runtime(self.kill(&session)),
+            Command::Retry(args) => self.on_runtime(self.retry(&args)),
+            Command::Kill(args) => self.on_runtime(self.kill(&args)),
             Command::Report(args) => self.on_runtime(self.report(&args)),
             Command::Doctor => self.on_runtime(self.doctor()),
             Command::Service(command) => self.service(&command),

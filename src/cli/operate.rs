@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::args::KillArgs;
+use super::confirm::confirm;
 use super::doctor::{self, Diagnosis, DoctorInput};
 use super::error::CommandError;
 use super::exit::Code;
@@ -14,18 +16,49 @@ use crate::config::load;
 use crate::event::Sink;
 use crate::fetch::Guarded;
 use crate::fetch::ado::AdoSource;
+use crate::model::{SessionId, SessionRef};
 use crate::private;
 use crate::run::RunError;
 use crate::settings::{Config, HeldSecrets};
 use crate::store::{Journal, Store};
 
 impl Context {
-    /// Ends one session, whoever runs it.
-    pub(super) async fn kill(&self, session: &str) -> Result<Code, CommandError> {
+    /// Ends one session or all of them, whichever process runs them.
+    pub(super) async fn kill(&self, args: &KillArgs) -> Result<Code, CommandError> {
         let (store, config) = self.needed_state()?;
-        let killed = kill::kill(&store, &self.clock, session, config.timeouts.grace).await?;
+        let live = store.sessions().active().await?;
+        let live: Vec<SessionRef> = live.into_iter().map(|session| session.session).collect();
+        let grace = config.timeouts.grace;
+        let Some(session) = &args.session else {
+            return self.kill_all(&store, &live, args, grace).await;
+        };
+        let id = kill::find(&live, &config.source.name, session)?;
+        let mut killed = kill::kill(&store, &self.clock, &[id], grace).await?;
+        let killed = killed.remove(0)?;
         self.print(&killed, kill::render)?;
         Ok(if killed.gone { Code::Done } else { Code::Unexpected })
+    }
+
+    async fn kill_all(
+        &self,
+        store: &Store,
+        live: &[SessionRef],
+        args: &KillArgs,
+        grace: std::time::Duration,
+    ) -> Result<Code, CommandError> {
+        let ids: Vec<SessionId> = live.iter().map(|session| session.id).collect();
+        let question = format!("End {} live session(s) with all their processes?", ids.len());
+        if !ids.is_empty() && !confirm(&question, args.yes)? {
+            return Ok(Code::Done);
+        }
+        let ended = kill::kill(store, &self.clock, &ids, grace).await?;
+        // A session that ended by itself in the meantime needs no end.
+        let killed: Vec<kill::Killed> = ended.into_iter().flatten().collect();
+        self.print(&killed, |killed| match killed.is_empty() {
+            true => "no live sessions\n".to_owned(),
+            false => killed.iter().map(kill::render).collect(),
+        })?;
+        Ok(if killed.iter().all(|session| session.gone) { Code::Done } else { Code::Unexpected })
     }
 
     /// Closes the breaker by hand.

@@ -159,10 +159,10 @@ fn arguments(config_file: &Path, given: &Overrides, state: &Path) -> Vec<String>
     arguments
 }
 
-/// Where reports and the log go, as far as that is not below the state anyway.
+/// Folders of reports, the log and session slots, unless they are below the state.
 fn writes(config: &Config, state: &Path) -> Vec<PathBuf> {
     let log = config.log.file.parent().unwrap_or(Path::new(""));
-    [config.report.dir.as_path(), log]
+    [config.report.dir.as_path(), config.limits.slots_dir.as_path(), log]
         .into_iter()
         .filter(|folder| !folder.as_os_str().is_empty() && !folder.starts_with(state))
         .map(Path::to_path_buf)

@@ -16,7 +16,7 @@ use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
 /// What is on record as going on and verifiably is not.
 pub(super) const CRASHED: &str = "crashed, cleaned up at the next start";
 
-/// As much of an id as tells it from all others: the moment it was made, and a little chance.
+/// The start of a run's id: the moment it was made. Runs on one state never start together.
 pub(super) fn beginning(id: impl std::fmt::Display) -> String {
     id.to_string().chars().take(18).collect()
 }
@@ -68,7 +68,7 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
         };
         format!(
             "{}  {}  {:<6} {item:<7} {outcome}{cost}{attempt}\n",
-            beginning(row.session.id),
+            row.session.id.short(),
             row.started_at.strftime("%F %TZ"),
             row.session.stage.into_str(),
         )

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::error::CommandError;
-use super::show::{CRASHED, beginning, describe_run};
+use super::show::{CRASHED, describe_run};
 use crate::model::text::{clip, in_words};
 use crate::model::{Breaker, BreakerState, Phase, RunId, SourceRecord};
 use crate::ports::SourceMemory;
@@ -217,7 +217,7 @@ fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
     let pid = row.agent_pid.unwrap_or(row.keeper_pid);
     let state =
         if row.alive { format!("pid {pid}, {elapsed} s of {limit} s") } else { CRASHED.into() };
-    format!("{} {} {item} {state} [{}]", beginning(row.session.id), row.session.stage, row.tier)
+    format!("{} {} {item} {state} [{}]", row.session.id.short(), row.session.stage, row.tier)
 }
 
 fn describe_item(item: &ItemRow, now: Timestamp) -> String {

@@ -9,13 +9,14 @@ use super::{DEFAULT_TOML, leak};
 use crate::settings::{Config, Environment};
 
 /// Keys whose value is a path; a relative one starts at the folder of the file that names it.
-const PATH_KEYS: [&str; 10] = [
+const PATH_KEYS: [&str; 11] = [
     "source.token_file",
     "source.ca_file",
     "repository.path",
     "state.dir",
     "log.file",
     "report.dir",
+    "limits.slots_dir",
     "prompts.triage_system",
     "prompts.triage_user",
     "prompts.deep_system",

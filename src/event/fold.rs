@@ -269,7 +269,8 @@ impl RunView {
             }
             Event::FindingStored { .. } => self.analysed += 1,
             Event::Unkillable { session, detail } => {
-                self.notices.push(format!("session {session} could not be killed: {detail}"));
+                self.notices
+                    .push(format!("session {} could not be killed: {detail}", session.short()));
             }
             event => {
                 if let Some(view) = event.session().and_then(|id| self.sessions.get_mut(&id)) {

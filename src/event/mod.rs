@@ -286,6 +286,9 @@ pub enum Event {
         usage: Usage,
         /// From spawn to certificate.
         duration_ms: u64,
+        /// Distinct files it read.
+        #[serde(default)]
+        files_read: u32,
         /// Processes that the sweep had to end.
         swept: u32,
         /// Processes left alive: anything but 0 is an alarm.

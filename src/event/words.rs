@@ -64,6 +64,8 @@ pub enum Reason {
     MaxDeepPerRun,
     /// `limits.max_live_sessions`, over all processes that share the state.
     MaxLiveSessions,
+    /// `limits.max_live_sessions_per_machine`, over all states of this user.
+    MachineSessions,
     /// Load per core.
     Load,
     /// Memory available.

@@ -78,6 +78,14 @@ uuid_id!(
     /// One run of the job: a tick that fired, or one `--once`. Time-ordered.
     RunId
 );
+impl SessionId {
+    /// The handle that people see and type: the last eight digits, which are random. The first ones
+    /// are the time, which sessions that start together share.
+    pub fn short(self) -> String {
+        self.0.simple().to_string().split_off(24)
+    }
+}
+
 uuid_id!(
     /// One supervised agent session. Time-ordered, and the `--session-id` the agent is given.
     SessionId

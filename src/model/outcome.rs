@@ -94,7 +94,7 @@ pub enum Outcome {
     TooManyProcesses,
     /// More memory than allowed.
     TooMuchMemory,
-    /// Read many more files than it was told to.
+    /// Read more distinct files than it was told to.
     TooManyReads,
     /// Wrote a line beyond the limit, or flooded its output.
     OutputFlood,

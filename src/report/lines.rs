@@ -3,7 +3,7 @@
 use crate::event::fold::RunView;
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
-use crate::model::{ItemKey, Usd};
+use crate::model::{ItemKey, Stage, Usd};
 use crate::store::StageSpending;
 
 /// The line an event is worth, if it is worth one. `view` already contains the event.
@@ -45,12 +45,13 @@ fn step_line(event: &Event) -> Option<String> {
         },
         Event::OrphanResolved { session, killed } => {
             format!(
-                "orphan   session {session} of an earlier process cleaned up, {killed} processes \
-                 ended"
+                "orphan   session {} of an earlier process cleaned up, {killed} processes \
+                 ended",
+                session.short()
             )
         }
         Event::Unkillable { session, detail } => {
-            format!("ALARM    session {session} cannot be killed: {detail}")
+            format!("ALARM    session {} cannot be killed: {detail}", session.short())
         }
         Event::RunEnded { outcome, duration_ms, .. } => {
             format!("run      {} after {}", in_words(outcome), seconds(*duration_ms))
@@ -84,17 +85,30 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         }
         Event::SessionStopping { session, reason, why } => {
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-            format!("kill     session {session}: {reason}{why}")
+            format!("kill     session {}: {reason}{why}", session.short())
         }
         Event::SessionEnded {
-            stage, item, outcome, usage, duration_ms, swept, survivors, ..
+            stage,
+            item,
+            outcome,
+            usage,
+            duration_ms,
+            files_read,
+            swept,
+            survivors,
+            ..
         } => {
             let subject = item.as_ref().map(subject).unwrap_or_default();
             let swept = if *swept > 0 { format!(", {swept} swept") } else { String::new() };
             let alarm =
                 if *survivors > 0 { format!(", {survivors} SURVIVORS") } else { String::new() };
+            let files = if *stage == Stage::Deep {
+                format!(", {files_read} file{} read", plural(*files_read))
+            } else {
+                String::new()
+            };
             format!(
-                "ended    {stage}{subject}: {outcome}, {}, {}{swept}{alarm}",
+                "ended    {stage}{subject}: {outcome}, {}, {}{files}{swept}{alarm}",
                 seconds(*duration_ms),
                 usage.cost
             )

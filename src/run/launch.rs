@@ -87,11 +87,14 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
         fault::point();
         match performed {
             Ok(end) => return ended(cx, &launch, claim.session, attempt, end).await,
-            Err(LedgerError::Full { live, max }) => {
+            Err(full @ (LedgerError::Full { .. } | LedgerError::MachineFull { .. })) => {
                 cx.journal.claims().give_back(claim.clone()).await?;
                 if Instant::now() >= until {
-                    let detail = format!("{live} of {max} session slots are in use");
-                    return Ok(refuse(cx, &launch, Reason::MaxLiveSessions, detail));
+                    let reason = match full {
+                        LedgerError::MachineFull { .. } => Reason::MachineSessions,
+                        _ => Reason::MaxLiveSessions,
+                    };
+                    return Ok(refuse(cx, &launch, reason, full.to_string()));
                 }
                 tokio::time::sleep(RETRY_GATE).await;
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::keeper::launch;
+use super::keeper::launch::{self, LaunchError};
 use crate::model::SessionId;
 use crate::settings::Containment;
 
@@ -74,7 +74,11 @@ impl fmt::Display for Tier {
 /// Finds out what this machine allows, by preparing a keeper that never gets the word.
 pub async fn detect(keeper_program: &Path, containment: Containment) -> std::io::Result<Tier> {
     let session = SessionId(uuid::Uuid::now_v7());
-    launch::launch(keeper_program, session, containment).await.map(|keeper| keeper.tier)
+    match launch::launch(keeper_program, session, containment, None).await {
+        Ok(keeper) => Ok(keeper.tier),
+        Err(LaunchError::Io(error)) => Err(error),
+        Err(error @ LaunchError::NoSlot { .. }) => Err(std::io::Error::other(error)),
+    }
 }
 
 /// The control group (version 2) that this process lives in, if we may build below it.

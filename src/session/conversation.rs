@@ -104,7 +104,7 @@ impl Conversation {
         }
     }
 
-    /// Files read so far.
+    /// Distinct files read so far.
     pub fn reads(&self) -> u32 {
         self.decoder.reads()
     }

@@ -267,7 +267,12 @@ impl<'a> Live<'a> {
     ) {
         match message {
             None => self.input(Input::KeeperGone),
-            Some(FromKeeper::Ready { .. }) => {}
+            // Only before the word to start.
+            Some(
+                FromKeeper::Ready { .. }
+                | FromKeeper::NoSlot { .. }
+                | FromKeeper::SlotsFailed { .. },
+            ) => {}
             Some(FromKeeper::Started { pid }) => self.on_started(pid, keeper, timers).await,
             Some(FromKeeper::NotStarted(failure)) => {
                 self.stderr.push(failure.to_string().as_bytes());

@@ -24,6 +24,7 @@ pub mod liveness;
 pub mod machine;
 pub mod mark;
 pub mod orphans;
+pub mod slots;
 mod spec;
 pub mod stop;
 mod supervisor;
@@ -31,6 +32,7 @@ mod timers;
 pub mod tree;
 
 pub use children::become_outer_reaper;
+pub use slots::Slots;
 pub use spec::{SessionLimits, SessionSpec};
 pub use stop::{StopHandle, StopReason, StopSignal};
 pub use supervisor::{Supervisor, SupervisorSettings};

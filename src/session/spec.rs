@@ -50,7 +50,7 @@ pub struct SessionLimits {
     pub max_memory: u64,
     /// Longest line of output, in bytes.
     pub max_line: usize,
-    /// Files the agent may read before it is ended; none: no limit.
+    /// Distinct files the agent may read before it is ended; none: no limit.
     pub max_reads: Option<u32>,
     /// Niceness added; 0 leaves it.
     pub nice: i32,

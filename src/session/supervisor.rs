@@ -11,10 +11,11 @@ use jiff::SignedDuration;
 
 use super::agent::{Agent, Exit, Transcript};
 use super::finished::{Finished, Row};
-use super::keeper::launch::{self, Keeper};
+use super::keeper::launch::{self, Keeper, LaunchError};
 use super::keeper::protocol::Order;
 use super::live::Live;
 use super::machine::{Cause, End};
+use super::slots::Slots;
 use super::stop::StopSignal;
 use super::{SessionSpec, environment, mark};
 use crate::clock::Clock;
@@ -33,6 +34,8 @@ pub struct SupervisorSettings {
     pub containment: Containment,
     /// Live sessions over all processes that share the ledger.
     pub max_live: u32,
+    /// Slots shared by all states of this user on this machine; none: no limit beside the ledger's.
+    pub slots: Option<Slots>,
     /// Longest silence of heartbeat before a keeper ends its session.
     pub lease: Duration,
     /// Between two checks of the caps.
@@ -46,6 +49,7 @@ impl SupervisorSettings {
             keeper_program,
             containment,
             max_live,
+            slots: None,
             lease: Duration::from_secs(30),
             check_every: Duration::from_secs(1),
         }
@@ -108,12 +112,16 @@ impl Supervisor {
         }
         let prepared = async {
             prepare_folder(&spec).await?;
-            let settings = &self.settings;
-            launch::launch(&settings.keeper_program, spec.session.id, settings.containment).await
+            let SupervisorSettings { keeper_program, containment, slots, .. } = &self.settings;
+            launch::launch(keeper_program, spec.session.id, *containment, slots.as_ref()).await
         };
         let mut keeper = match prepared.await {
             Ok(keeper) => keeper,
-            Err(error) => {
+            Err(LaunchError::NoSlot { in_use }) => {
+                let max = self.settings.slots.as_ref().map_or(0, Slots::limit);
+                return Err(LedgerError::MachineFull { live: in_use, max });
+            }
+            Err(LaunchError::Io(error)) => {
                 let why = FailureKind::KeeperFailed;
                 return Ok(not_started(Outcome::SpawnFailed { why }, error.to_string()));
             }
@@ -164,6 +172,7 @@ impl Supervisor {
             outcome: end.outcome.clone(),
             usage: end.usage,
             duration_ms: milliseconds(end.duration),
+            files_read: end.reads,
             swept: end.swept,
             survivors: end.survivors,
         });

@@ -192,6 +192,8 @@ pub struct Analyze {
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     pub max_live_sessions: u32,
+    pub max_live_sessions_per_machine: u32,
+    pub slots_dir: PathBuf,
     pub max_items_per_run: u32,
     pub max_deep_per_run: u32,
     pub max_attempts: u32,

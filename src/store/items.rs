@@ -161,24 +161,19 @@ impl Items<'_, Journal> {
         terms: Vec<String>,
     ) -> Result<bool, StoreError> {
         self.0
+            .commit(move |transaction, events| requeue_item(transaction, key, terms, events))
+            .await
+    }
+
+    /// The same for many items in one transaction; the number of those that are queued now.
+    pub async fn requeue_all(self, keys: Vec<ItemKey>) -> Result<u32, StoreError> {
+        self.0
             .commit(move |transaction, events| {
-                let verdict = verdict_with(transaction, &key, terms)?;
-                let changed = transaction.execute(
-                    "UPDATE heartbeat_state
-                 SET phase = 'pending', reason = 'retry_requested', attempts = 0,
-                     next_attempt = NULL, processed_fingerprint = NULL, verdict = ?2,
-                     triage_failures = 0
-                 WHERE key = ?1 AND phase <> 'claimed'",
-                    params![key, verdict],
-                )?;
-                if changed > 0 {
-                    transaction
-                        .execute("UPDATE attempts SET counted = 0 WHERE key = ?1", [&key])?;
-                    let (rev, title) = title_of(transaction, &key)?;
-                    let (decision, reason) = (Decision::Changed, Reason::RetryRequested);
-                    events.push(Event::ItemDecided { item: key, rev, title, decision, reason });
+                let mut queued = 0;
+                for key in keys {
+                    queued += u32::from(requeue_item(transaction, key, Vec::new(), events)?);
                 }
-                Ok(changed > 0)
+                Ok(queued)
             })
             .await
     }
@@ -200,6 +195,33 @@ fn verdict_with(connection: &Connection, key: &ItemKey, terms: Vec<String>) -> S
     let verdict = known.unwrap_or_else(asked);
     let verdict = Verdict { needs_deep_analysis: true, terms, ..verdict };
     Ok(Some(to_json(&verdict)?))
+}
+
+fn requeue_item(
+    transaction: &Transaction<'_>,
+    key: ItemKey,
+    terms: Vec<String>,
+    events: &mut Vec<Event>,
+) -> Sql<bool> {
+    let verdict = verdict_with(transaction, &key, terms)?;
+    let changed = transaction
+        .prepare_cached(
+            "UPDATE heartbeat_state
+             SET phase = 'pending', reason = 'retry_requested', attempts = 0,
+                 next_attempt = NULL, processed_fingerprint = NULL, verdict = ?2,
+                 triage_failures = 0
+             WHERE key = ?1 AND phase <> 'claimed'",
+        )?
+        .execute(params![key, verdict])?;
+    if changed > 0 {
+        transaction
+            .prepare_cached("UPDATE attempts SET counted = 0 WHERE key = ?1")?
+            .execute([&key])?;
+        let (rev, title) = title_of(transaction, &key)?;
+        let (decision, reason) = (Decision::Changed, Reason::RetryRequested);
+        events.push(Event::ItemDecided { item: key, rev, title, decision, reason });
+    }
+    Ok(changed > 0)
 }
 
 pub(super) fn defer_item(

@@ -53,7 +53,7 @@ fn network_kind(number: i64) -> Option<&'static str> {
 }
 
 /// What heartbeat itself puts into a state folder.
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     DATABASE,
     "heartbeat.db-wal",
     "heartbeat.db-shm",
@@ -62,6 +62,7 @@ const OWN: [&str; 10] = [
     "live.json.new",
     "runs",
     "scratch",
+    "slots",
     "index",
     "parcel",
 ];

@@ -94,6 +94,13 @@ impl<R: Reader> Runs<'_, R> {
         self.first_row("SELECT * FROM runs WHERE ended_at IS NULL LIMIT 1", [], run_row).await
     }
 
+    /// The session limit that a run started with.
+    pub async fn session_limit(self, run: RunId) -> Result<Option<u32>, StoreError> {
+        let sql = "SELECT json_extract(body, '$.max_live_sessions') FROM events
+                   WHERE run = ?1 AND event = 'run_started' LIMIT 1";
+        self.first_row(sql, [run], |row| row.get(0)).await
+    }
+
     /// One run, by the beginning of its id; none if there is no such run or there are several.
     pub async fn with_prefix(self, beginning: String) -> Result<Option<RunRow>, StoreError> {
         let sql = "SELECT * FROM runs WHERE substr(run, 1, length(?1)) = ?1 LIMIT 2";

@@ -100,13 +100,6 @@ impl<R: Reader> Sessions<'_, R> {
         self.rows(sql, (Ms(from), Ms(to)), session).await
     }
 
-    /// Ids of the live sessions that begin with this text.
-    pub async fn live_with_prefix(self, beginning: String) -> Result<Vec<SessionId>, StoreError> {
-        let sql = "SELECT session FROM heartbeat_active_sessions
-                   WHERE substr(session, 1, length(?1)) = ?1 ORDER BY started_at";
-        self.rows(sql, [beginning], |row| row.get(0)).await
-    }
-
     /// Every attempt on an item, oldest first.
     pub async fn attempts_of(self, key: ItemKey) -> Result<Vec<AttemptRow>, StoreError> {
         let sql = "SELECT a.*, s.usage FROM attempts a LEFT JOIN sessions s USING (session)

@@ -27,6 +27,8 @@ pub struct Facts {
     pub now: Timestamp,
     /// What is allowed.
     pub limits: Allowed,
+    /// The session limit that the run in progress started with; the configuration may have changed.
+    pub run_session_limit: Option<u32>,
     /// Live sessions, by their rows.
     pub active: Vec<ActiveSession>,
     /// One-minute load average divided by the number of processors.
@@ -99,6 +101,7 @@ impl Facts {
         Self {
             now,
             limits: Allowed::by(config),
+            run_session_limit: None,
             active: Vec::new(),
             load_per_core: 0.0,
             source: SourceRecord::default(),
@@ -155,6 +158,9 @@ pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
 async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), StoreError> {
     facts.active = store.sessions().active().await?;
     facts.runs = store.runs().newest(RUNS).await?;
+    if let Some(run) = facts.running().map(|run| run.run) {
+        facts.run_session_limit = store.runs().session_limit(run).await?;
+    }
     facts.items = store.items().phase_counts().await?;
     let today = day_in(&config.schedule.timezone, facts.now);
     facts.today = store.budget().on_day(today.clone()).await?;

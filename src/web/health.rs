@@ -2,8 +2,7 @@
 //!
 //! | code | degraded | unhealthy |
 //! |---|---|---|
-//! | `sessions_over_limit` | | more live sessions than allowed |
-//! | `sessions_at_limit` | as many live sessions as allowed | |
+//! | `sessions_over_limit` | | more live sessions than allowed when the run started |
 //! | `load` | load per core above the limit: no session starts | above four times the limit |
 //! | `breaker_open` | the source's circuit breaker is open or half open | |
 //! | `last_run` | failed in part, or could not do its work | state, credential or configuration refused |
@@ -104,13 +103,11 @@ fn unhealthy(code: &'static str, message: String) -> Doubt {
 }
 
 fn sessions(facts: &Facts) -> Option<Doubt> {
-    let (live, max) = (facts.active.len(), facts.limits.max_live_sessions as usize);
-    if live > max {
-        let message = format!("{live} sessions are running, {max} are allowed");
-        return Some(unhealthy("sessions_over_limit", message));
-    }
-    let message = format!("all {max} session slots are in use");
-    (live == max).then(|| degraded("sessions_at_limit", message))
+    let live = facts.active.len();
+    // A limit that was lowered during a run holds for the next session, not for those that run.
+    let max = facts.limits.max_live_sessions.max(facts.run_session_limit.unwrap_or_default());
+    let message = format!("{live} sessions are running, {max} are allowed");
+    (live > max as usize).then(|| unhealthy("sessions_over_limit", message))
 }
 
 fn load(facts: &Facts) -> Option<Doubt> {
@@ -188,7 +185,7 @@ fn lock(facts: &Facts) -> Option<Doubt> {
 
 fn provider(facts: &Facts) -> Option<Doubt> {
     let (until, reason) = facts.provider.as_ref()?;
-    let message = format!("the provider suspended until {until}: {reason}");
+    let message = format!("the provider is suspended until {until}: {reason}");
     Some(degraded("provider_suspended", message))
 }
 

@@ -79,7 +79,11 @@ fn every_reason_degrades_or_fails_as_documented() {
         ("calm", Healthy, "", |_| {}),
         ("no run yet", Healthy, "", |f| f.runs.clear()),
         ("two of three", Healthy, "", |f| sessions_alive(f, 2)),
-        ("full", Degraded, "sessions_at_limit", |f| sessions_alive(f, 3)),
+        ("full", Healthy, "", |f| sessions_alive(f, 3)),
+        ("limit lowered during the run", Healthy, "", |f| {
+            f.run_session_limit = Some(5);
+            sessions_alive(f, 5);
+        }),
         ("over", Unhealthy, "sessions_over_limit", |f| sessions_alive(f, 4)),
         ("load at limit", Healthy, "", |f| f.load_per_core = 0.8),
         ("busy", Degraded, "load", |f| f.load_per_core = 0.81),

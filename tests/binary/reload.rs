@@ -35,7 +35,7 @@ fn write_config_with(folder: &Path, address: &str, max_deep: u32, repository: &P
          [schedule]\ncron = \"* * * * * *\"\nfirst_run = \"process\"\n\
          [repository]\npath = \"{repository}\"\n\
          [agent]\ncommand = [\"{BINARY}\", \"simulate\", \"agent\", \"--pace\", \"2500\"]\n\
-         [limits]\nmax_deep_per_run = {max_deep}\nmax_load_per_core = 100.0\nmax_memory_pressure = 100.0\nrun_deadline = \"1h\"\n\
+         [limits]\nslots_dir = \"slots\"\nmax_deep_per_run = {max_deep}\nmax_load_per_core = 100.0\nmax_memory_pressure = 100.0\nrun_deadline = \"1h\"\n\
          [state]\ndir = \"{0}/state\"\n{more}",
         folder.display(),
         repository = repository.display(),

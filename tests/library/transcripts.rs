@@ -49,25 +49,25 @@ const TABLE: &[(&str, Outcome, u32)] = &[
     ("k5_sigkill_group", Outcome::Signal { signal: 9 }, 0),
     ("k9_sigterm_child_traps", Outcome::Signal { signal: 15 }, 0),
     ("r1_triage_recommended", Outcome::Completed, 0),
-    ("r2_deep_recommended", Outcome::Completed, 2),
-    ("t21c_read_outside_restricted", Outcome::Completed, 2),
+    ("r2_deep_recommended", Outcome::Completed, 1),
+    ("t21c_read_outside_restricted", Outcome::Completed, 0),
     ("t22_disallowed_bash", Outcome::Completed, 0),
     ("t30_structured_bad_then_good", Outcome::Completed, 0),
     ("t31_structured_always_bad", error(FailureKind::SchemaExhausted), 0),
     ("t32_structured_text_only", bad(FailureKind::SchemaIgnored), 0),
     ("t34_structured_maxturns1", Outcome::Completed, 0),
     ("t36_schema_array_root", error(FailureKind::SchemaExhausted), 0),
-    ("t40_max_turns", error(FailureKind::MaxTurns), 3),
+    ("t40_max_turns", error(FailureKind::MaxTurns), 1),
     ("t41b_budget_tiny_single", Outcome::OverBudget, 0),
     ("t44_prompt_slash", bad(FailureKind::NotSent), 0),
     ("t48_nokey", limit(FailureKind::Authentication), 0),
     ("t50b_at_nobare", Outcome::Completed, 0),
-    ("t60_evil_bare", Outcome::Completed, 2),
-    ("t60_evil_bare_full", Outcome::Completed, 2),
-    ("t60_evil_plain", Outcome::Completed, 2),
+    ("t60_evil_bare", Outcome::Completed, 1),
+    ("t60_evil_bare_full", Outcome::Completed, 1),
+    ("t60_evil_plain", Outcome::Completed, 1),
     ("t70_partial", Outcome::Completed, 0),
-    ("t80_symlink", Outcome::Completed, 6),
-    ("t81_maxturns_parallel", Outcome::Completed, 6),
+    ("t80_symlink", Outcome::Completed, 1),
+    ("t81_maxturns_parallel", Outcome::Completed, 1),
     ("t90_bash_heartbeats", Outcome::Completed, 0),
     ("t96_authtoken_bare", Outcome::Completed, 0),
     ("t96_oauth_bare", limit(FailureKind::Authentication), 0),
@@ -231,11 +231,13 @@ fn what_is_kept_is_bounded_whatever_is_written() {
     let long = "x".repeat(100_000);
     for number in 0..5_000 {
         decoder.line(format!(r#"{{"type":"t{number}{long}"}}"#).as_bytes());
-        let block = format!(r#"{{"type":"tool_use","id":"{number}","name":"Read"}}"#);
+        let block = format!(
+            r#"{{"type":"tool_use","id":"{number}","name":"Read","input":{{"file_path":"{number}"}}}}"#
+        );
         let line = format!(r#"{{"type":"assistant","message":{{"content":[{block}]}}}}"#);
         decoder.line(line.as_bytes());
     }
-    assert_eq!(decoder.reads(), 5_000);
+    assert!((250..=300).contains(&decoder.reads()), "{}", decoder.reads());
     let notes = decoder.notes();
     assert!(notes.unknown.len() <= StreamNotes::MAX_UNKNOWN_KINDS + 1);
     assert!(notes.unknown.keys().all(|name| name.len() <= 130));

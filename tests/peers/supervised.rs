@@ -268,16 +268,20 @@ async fn a_provider_that_hangs_ends_at_the_hard_limit_at_the_latest() {
 }
 
 #[tokio::test]
-async fn reading_far_more_than_allowed_ends_the_session() {
+async fn reading_more_distinct_files_than_allowed_ends_the_session() {
     let Some(_) = installed() else { return };
     let api = MessagesApi::start(|_| {
-        let read = || ("Read", json!({ "file_path": "total.rs" }));
-        Reply::Tools((0..4).map(|_| read()).collect())
+        let read = |n: u32| ("Read", json!({ "file_path": format!("part{n}.rs") }));
+        Reply::Tools((0..12).map(read).collect())
     });
     let bench = Bench::new(&api.url(), |config| config.analyze.max_turns = 50);
+    for n in 0..12 {
+        let path = bench.folder.path().join(format!("part{n}.rs"));
+        std::fs::write(path, format!("fn part{n}() {{}}\n")).unwrap();
+    }
     let end = bench.run(Tools::Read, |limits| limits.max_reads = Some(10)).await;
     assert_eq!(end.outcome, Outcome::TooManyReads, "{end:?}");
-    assert!((11..=20).contains(&end.reads), "{end:?}");
+    assert!((11..=12).contains(&end.reads), "{end:?}");
 }
 
 #[tokio::test]

@@ -118,7 +118,7 @@ pub trait Decoder: Send {
     /// Name of the last error the stream itself reported.
     fn last_error(&self) -> Option<String>;
 
-    /// Files read so far.
+    /// Distinct files read so far.
     fn reads(&self) -> u32;
 
     /// What else the stream said, for events and diagnosis.

@@ -20,6 +20,7 @@ use crate::process::system::Pidfd;
 use crate::session::children::{self, Registration};
 use crate::session::containment::Tier;
 use crate::session::mark;
+use crate::session::slots::Slots;
 use crate::settings::Containment;
 
 /// Argument for the strongest containment the machine allows.
@@ -126,18 +127,28 @@ async fn next<M: DeserializeOwned>(half: &mut OwnedReadHalf, frames: &mut Frames
     }
 }
 
-/// Starts a keeper and waits until it is ready.
+/// Why there is no keeper.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error("all session slots of this machine are in use ({in_use})")]
+    NoSlot { in_use: u32 },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Starts a keeper, in a slot if there are slots, and waits until it is ready.
 pub async fn launch(
     program: &Path,
     session: SessionId,
     containment: Containment,
-) -> io::Result<Keeper> {
+    slots: Option<&Slots>,
+) -> Result<Keeper, LaunchError> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let (half, to) = UnixStream::from_std(ours)?.into_split();
-    let (mut child, registration) = start(program, session, containment, theirs.into())?;
+    let (mut child, registration) = start(program, session, containment, slots, theirs.into())?;
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err(io::Error::other("the keeper has no pipes"));
+        return Err(io::Error::other("the keeper has no pipes").into());
     };
     let process = KeeperProcess { child, _registration: registration };
     let mut from = Receiver { half, frames: Frames::default() };
@@ -152,9 +163,11 @@ pub async fn launch(
             stderr,
             process,
         }),
+        Ok(Some(FromKeeper::NoSlot { in_use })) => Err(LaunchError::NoSlot { in_use }),
+        Ok(Some(FromKeeper::SlotsFailed { error })) => Err(io::Error::other(error).into()),
         // Dropping our end of the socket lets it leave, if it is there at all.
-        Ok(_) => Err(io::Error::other("the keeper exited before it was ready")),
-        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        Ok(_) => Err(io::Error::other("the keeper exited before it was ready").into()),
+        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
     }
 }
 
@@ -163,6 +176,7 @@ fn start(
     program: &Path,
     session: SessionId,
     containment: Containment,
+    slots: Option<&Slots>,
     control: OwnedFd,
 ) -> io::Result<(Child, Registration)> {
     let owner = std::process::id();
@@ -177,6 +191,7 @@ fn start(
         })
         .arg(owner.to_string())
         .arg(owner_start.to_string())
+        .args(slots.map(Slots::to_arguments).into_iter().flatten())
         .env_clear()
         .env(mark::VARIABLE, session.to_string())
         .current_dir("/")

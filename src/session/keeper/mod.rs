@@ -36,6 +36,7 @@ use self::protocol::{FromKeeper, Order, ToKeeper};
 use self::signals::Signals;
 use crate::process::{self, system};
 use crate::session::containment::Tier;
+use crate::session::slots::Slots;
 
 pub use self::group::kill as kill_group;
 
@@ -55,10 +56,14 @@ pub fn main_if_keeper() -> Option<ExitCode> {
     }
     let mut text = || args.next().and_then(|arg| arg.into_string().ok()).unwrap_or_default();
     let (session, containment) = (text(), text());
-    Some(run(&session, &containment).unwrap_or(ExitCode::FAILURE))
+    // Its owner, for whoever looks at the command line.
+    let (_, _) = (text(), text());
+    let (folder, limit) = (text(), text());
+    let slots = limit.parse().ok().map(|limit| Slots::new(folder.into(), limit));
+    Some(run(&session, &containment, slots.as_ref()).unwrap_or(ExitCode::FAILURE))
 }
 
-fn run(session: &str, containment: &str) -> Option<ExitCode> {
+fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCode> {
     let mut control = Channel::new(system::take_standard_input().ok()?).ok()?;
     // The copy on descriptor 0 would be inherited and keep the socket open beyond our own end.
     start::let_go_of_standard_input();
@@ -66,6 +71,20 @@ fn run(session: &str, containment: &str) -> Option<ExitCode> {
     nix::unistd::setsid().ok();
     let signals = Signals::block().ok()?;
     become_subreaper()?;
+    // Held until this process is gone.
+    let _slot = match slots.map(Slots::take).transpose() {
+        Ok(slot) => match slot.transpose() {
+            Ok(slot) => slot,
+            Err(in_use) => {
+                control.send(&FromKeeper::NoSlot { in_use });
+                return Some(ExitCode::SUCCESS);
+            }
+        },
+        Err(error) => {
+            control.send(&FromKeeper::SlotsFailed { error: error.to_string() });
+            return Some(ExitCode::FAILURE);
+        }
+    };
     let strong = containment == launch::STRONGEST;
     let group = strong.then(|| Group::create(session)).flatten();
     let namespace = strong.then(|| create_namespace(group.as_ref())).flatten();

@@ -67,6 +67,10 @@ pub enum FromKeeper {
         /// The control group, if there is one.
         cgroup: Option<PathBuf>,
     },
+    /// All session slots of this machine are in use; it leaves.
+    NoSlot { in_use: u32 },
+    /// The session slots cannot be used; it leaves.
+    SlotsFailed { error: String },
     /// The agent runs.
     Started {
         /// Its process id as heartbeat sees it.

@@ -64,7 +64,7 @@ export const words = (code) => String(code ?? "").replaceAll("_", " ");
 const REASONS = {
   first_seen: "new", content_changed: "text changed", carried_over: "deferred by an earlier run", retry_due: "retry is due",
   retry_requested: "retry requested", same_fingerprint: "unchanged", baseline: "existed before the first run", own_write_back: "only heartbeat's own comment is new",
-  max_items_per_run: "limit of items per run reached", max_deep_per_run: "limit of analyses per run reached", max_live_sessions: "all session slots were in use",
+  max_items_per_run: "limit of items per run reached", max_deep_per_run: "limit of analyses per run reached", max_live_sessions: "all session slots were in use", machine_sessions: "all session slots of this machine were in use",
   load: "machine load too high", memory: "not enough free memory", processes: "too many processes", budget: "budget reached", provider_limit: "provider limit reached",
   run_deadline: "run deadline reached", shutdown: "heartbeat was stopped", triage_failed: "triage failed", no_verdict: "triage gave no verdict",
   backoff: "failed, waiting for retry", attempts_exhausted: "no attempts left", for_a_person: "triage: for a person", not_needed: "triage: no deep analysis needed",

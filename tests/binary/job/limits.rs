@@ -57,3 +57,37 @@ fn a_stopped_holder_is_told_as_hung_and_after_its_end_the_next_run_works() {
     let (code, report) = world.run_once(&[]);
     assert_eq!(code, 0, "{report:#}");
 }
+
+/// The most agents alive at once while three runs with a state of their own share the slots in one
+/// folder, and how many of the runs recorded that they waited for the machine.
+fn most_agents_of_three_states(per_machine: u32) -> (usize, usize) {
+    let shared = tempfile::tempdir().unwrap();
+    let worlds = [World::new(700), World::new(700), World::new(700)];
+    let slots = format!("limits.slots_dir={}", shared.path().join("slots").display());
+    let limit = format!("limits.max_live_sessions_per_machine={per_machine}");
+    let args = ["--once", "--quiet", "--set", &slots, "--set", &limit];
+    let few = ["--set", "limits.max_live_sessions=2", "--set", "limits.max_deep_per_run=3"];
+    let mut runs: Vec<Running> = worlds
+        .iter()
+        .map(|world| Running::start(world.demo(&[&args[..], &few[..]].concat())))
+        .collect();
+    let mut most = 0;
+    while !runs.iter_mut().all(Running::ended) {
+        most = most.max(worlds.iter().map(|world| world.live_agents().len()).sum());
+    }
+    for run in runs {
+        let output = run.output();
+        assert_eq!(code(&output), 0, "{}", text(&output));
+    }
+    let waited = "SELECT count(*) FROM events WHERE body LIKE '%machine_sessions%'";
+    (most, worlds.iter().filter(|world| world.figure(waited) > 0).count())
+}
+
+#[test]
+fn three_states_share_the_session_slots_of_the_machine() {
+    let (most, _) = most_agents_of_three_states(100);
+    assert!(most > 2, "without the shared limit the samples see only {most} agents at once");
+    let (most, waited) = most_agents_of_three_states(0);
+    assert!((1..=2).contains(&most), "{most} agents at once");
+    assert!(waited > 0, "nobody recorded the reason");
+}

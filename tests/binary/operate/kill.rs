@@ -126,3 +126,52 @@ async fn a_hung_session_is_told_as_stale_and_then_killed() {
     assert!(stale["running_for_ms"].as_u64() >= stale["since_progress_ms"].as_u64(), "{stale:#}");
     assert_eq!(lines[complete]["outcome"], "stalled");
 }
+
+#[tokio::test]
+async fn the_id_that_status_shows_ends_that_session_and_no_other() {
+    let world = World::new().await;
+    world.agent(STUCK_ANALYSIS);
+    let run = world.start(&["--once", "--quiet", "--set", "limits.max_deep_per_run=3"]);
+    let three = || async {
+        let status = world.run(&["status", "--json"]).await.json();
+        let sessions = status["sessions"].as_array().cloned().unwrap_or_default();
+        let deep = sessions.into_iter().filter(|session| session["stage"] == "deep");
+        let deep: Vec<_> = deep.filter(|session| session["alive"] == true).collect();
+        (deep.len() == 3).then_some(deep)
+    };
+    let live = world.until("three analyses", three).await;
+    let shown = world.run(&["status"]).await.stdout;
+    let shown: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("session"))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(shown.len(), 3, "{shown:?}");
+    let killed = world.run(&["kill", shown[1], "--json"]).await;
+    assert_eq!(killed.code(), 0, "{}", killed.stderr);
+    assert!(killed.json()["session"].as_str().unwrap().ends_with(shown[1]));
+    let left = world.run(&["status", "--json"]).await.json();
+    let left: Vec<&str> = left["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["session"].as_str().unwrap())
+        .collect();
+    assert!(!left.iter().any(|id| id.ends_with(shown[1])), "{left:?}");
+    for other in [shown[0], shown[2]] {
+        assert!(left.iter().any(|id| id.ends_with(other)), "{other} of {left:?}");
+    }
+    // By the number of its item, and then whatever is left.
+    let item = live.iter().find(|s| s["session"].as_str().unwrap().ends_with(shown[0])).unwrap();
+    let number = item["item"].as_str().unwrap().strip_prefix("ado/").unwrap();
+    assert_eq!(world.run(&["kill", number]).await.code(), 0);
+    let rest = world.run(&["kill", "--all", "--json"]).await;
+    assert_eq!((rest.code(), rest.json().as_array().unwrap().len()), (0, 1), "{}", rest.stdout);
+    assert_eq!(finish(run).await.code(), 0);
+
+    let parked =
+        world.run(&["retry", "--parked", "--reason", "stopped_by_operator", "--json"]).await;
+    assert_eq!(parked.json()["queued"], 3, "{}", parked.stdout);
+    let again = world.run(&["retry", "--parked", "--reason", "stopped_by_operator"]).await;
+    assert_eq!(again.stdout, "no parked items\n");
+}

@@ -68,7 +68,7 @@ impl World {
              [repository]\npath = {:?}\n\
              [agent]\ncommand = {command:?}\npass_env = [\"ANTHROPIC_BASE_URL\"]\n\
              max_retries = 0\n{agent}\n\
-             [limits]\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\nmin_free_memory = \"1 MiB\"\n\
+             [limits]\nslots_dir = \"slots\"\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\nmin_free_memory = \"1 MiB\"\n\
              run_deadline = \"30m\"\n[timeouts]\ninit = \"60s\"\n{more}",
             self.simulator.base_url(),
             self.code().display().to_string(),

@@ -135,6 +135,7 @@ impl ScriptedSessions {
             outcome: end.outcome.clone(),
             usage: end.usage,
             duration_ms: 0,
+            files_read: 0,
             swept: 0,
             survivors: 0,
         });

@@ -4,7 +4,8 @@
 //! what is not known is counted and taken as a sign of life, nothing more. All that is kept is
 //! bounded, whatever the agent writes; `sparse` reads the JSON for that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -38,8 +39,11 @@ type Object = Map<String, Value>;
 /// Decodes one session's output.
 #[derive(Debug, Default)]
 pub struct ClaudeDecoder {
-    open_tools: BTreeSet<String>,
-    reads: u32,
+    /// Open tool calls; those that read a file with its path.
+    open_tools: BTreeMap<String, Option<PathBuf>>,
+    /// Files that were really read, each once.
+    files_read: BTreeSet<PathBuf>,
+    cwd: PathBuf,
     last_error: Option<String>,
     usage_limit: bool,
     refused: bool,
@@ -68,7 +72,7 @@ impl Decoder for ClaudeDecoder {
     }
 
     fn reads(&self) -> u32 {
-        self.reads
+        u32::try_from(self.files_read.len()).unwrap_or(u32::MAX)
     }
 
     fn notes(&self) -> StreamNotes {
@@ -80,10 +84,13 @@ impl ClaudeDecoder {
     fn object(&mut self, mut object: Object) -> Vec<AgentEvent> {
         let kind = kind_of(&object);
         match kind.as_str() {
-            "system/init" => vec![AgentEvent::Initialised {
-                model: name(&object, "model"),
-                version: name(&object, "claude_code_version"),
-            }],
+            "system/init" => {
+                self.cwd = PathBuf::from(text(&object, "cwd"));
+                vec![AgentEvent::Initialised {
+                    model: name(&object, "model"),
+                    version: name(&object, "claude_code_version"),
+                }]
+            }
             "system/status" if text(&object, "status") == "requesting" => {
                 vec![AgentEvent::Requesting]
             }
@@ -136,15 +143,16 @@ impl ClaudeDecoder {
 
     fn tool_started(&mut self, block: &Object) -> Option<AgentEvent> {
         let (id, name) = (name(block, "id"), name(block, "name"));
-        let is_new = match self.open_tools.len() < MAX_OPEN_TOOLS {
-            true => self.open_tools.insert(id.clone()),
-            false => !self.open_tools.contains(&id),
-        };
-        if !is_new {
+        if self.open_tools.contains_key(&id) {
             return None;
         }
-        if name == "Read" {
-            self.reads = self.reads.saturating_add(1);
+        let input = block.get("input").and_then(Value::as_object);
+        let path = input.map(|input| text(input, "file_path")).filter(|_| name == "Read");
+        let path = path.map(|path| absolute(&self.cwd, path));
+        if self.open_tools.len() < MAX_OPEN_TOOLS {
+            self.open_tools.insert(id.clone(), path);
+        } else {
+            self.count_file(path);
         }
         Some(AgentEvent::ToolStarted { id, name })
     }
@@ -153,15 +161,25 @@ impl ClaudeDecoder {
         let message = object.get("message").and_then(Value::as_object);
         let finished: Vec<AgentEvent> = content(message)
             .filter(|block| text(block, "type") == "tool_result")
-            .map(|block| name(block, "tool_use_id"))
-            .map(|id| {
-                self.open_tools.remove(&id);
+            .map(|block| {
+                let id = name(block, "tool_use_id");
+                let path = self.open_tools.remove(&id).flatten();
+                // A path that does not exist or may not be read is no file read.
+                if block.get("is_error").and_then(Value::as_bool) != Some(true) {
+                    self.count_file(path);
+                }
                 AgentEvent::ToolFinished { id }
             })
             .collect();
         match finished.is_empty() {
             true => vec![AgentEvent::Alive { kind: "user".to_owned() }],
             false => finished,
+        }
+    }
+
+    fn count_file(&mut self, path: Option<PathBuf>) {
+        if self.files_read.len() < MAX_OPEN_TOOLS {
+            self.files_read.extend(path);
         }
     }
 
@@ -254,6 +272,19 @@ fn result(object: &mut Object) -> AgentResult {
         structured_output: object.remove("structured_output").filter(|value| !value.is_null()),
         usage,
     }
+}
+
+/// The path without `.` and `..`, so that two names of one file are one file. Links are not followed.
+fn absolute(cwd: &Path, path: &str) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in cwd.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(whole.pop()),
+            part => whole.push(part),
+        }
+    }
+    whole
 }
 
 fn joined(errors: &[Value]) -> String {

@@ -1,0 +1,84 @@
+//! `heartbeat retry`: requeues one item, or all that are parked or failed, and closes the circuit
+//! breaker of the source.
+
+use super::args::RetryArgs;
+use super::confirm::confirm;
+use super::error::CommandError;
+use super::exit::Code;
+use super::{Context, show};
+use crate::event::Reason;
+use crate::model::text::in_words;
+use crate::model::{ItemKey, Phase};
+use crate::store::{ItemRow, Journal, RunLock, Store};
+use crate::triage;
+
+impl Context {
+    pub(super) async fn retry(&self, args: &RetryArgs) -> Result<Code, CommandError> {
+        if args.source {
+            self.retry_source().await?;
+        }
+        match &args.item {
+            Some(item) => self.retry_item(item, &args.terms).await,
+            None if args.parked || args.failed => self.retry_many(args).await,
+            None => Ok(Code::Done),
+        }
+    }
+
+    async fn retry_item(&self, item: &str, terms: &[String]) -> Result<Code, CommandError> {
+        let (reading, config) = self.needed_state()?;
+        let key = show::parse_key(&config.source.name, item)?;
+        let store = Store::open(reading.folder())?;
+        let journal = Journal::open(store, self.clock.clone(), None)?;
+        let terms = triage::usable_terms(terms);
+        if !journal.items().requeue_with_terms(key.clone(), terms.clone()).await? {
+            let held = RunLock::look(reading.folder(), &self.clock)?.is_some();
+            let why = show::why_not_requeued(&reading, &key, held).await?;
+            return Err(CommandError::NotFound(why));
+        }
+        let queued = serde_json::json!({ "item": key, "queued": true, "terms": terms });
+        self.print(&queued, |_| match terms.is_empty() {
+            true => format!("{key} is queued again with all its attempts\n"),
+            false => {
+                format!("{key} is queued for analysis with the search terms {}\n", terms.join(", "))
+            }
+        })?;
+        Ok(Code::Done)
+    }
+
+    async fn retry_many(&self, args: &RetryArgs) -> Result<Code, CommandError> {
+        let (reading, _) = self.needed_state()?;
+        let open = reading.items().open(u32::MAX).await?.first;
+        let keys: Vec<ItemKey> = open
+            .iter()
+            .filter(|item| is_selected(args, item))
+            .map(|item| item.key.clone())
+            .collect();
+        let what = if args.parked { "parked" } else { "failed" };
+        if keys.is_empty() {
+            self.print(&serde_json::json!({ "queued": 0 }), |_| format!("no {what} items\n"))?;
+            return Ok(Code::Done);
+        }
+        let question = format!("Requeue {} {what} item(s) with all their attempts?", keys.len());
+        if !confirm(&question, args.yes)? {
+            return Ok(Code::Done);
+        }
+        let store = Store::open(reading.folder())?;
+        let journal = Journal::open(store, self.clock.clone(), None)?;
+        let queued = journal.items().requeue_all(keys).await?;
+        self.print(&serde_json::json!({ "queued": queued }), |_| {
+            format!("{queued} item(s) are queued again with all their attempts\n")
+        })?;
+        Ok(Code::Done)
+    }
+}
+
+/// Items that a person stopped or that triage left to people did not fail.
+fn is_selected(args: &RetryArgs, item: &ItemRow) -> bool {
+    if args.parked {
+        let wanted = args.reason.as_deref().map(|reason| reason.replace(['-', ' '], "_"));
+        let reason = in_words(&item.reason).replace(' ', "_");
+        return item.phase == Phase::Parked && wanted.is_none_or(|wanted| wanted == reason);
+    }
+    item.phase == Phase::Waiting
+        || item.phase == Phase::Parked && item.reason == Reason::AttemptsExhausted
+}
