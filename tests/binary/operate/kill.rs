@@ -139,7 +139,7 @@ async fn the_id_that_status_shows_ends_that_session_and_no_other() {
         let deep: Vec<_> = deep.filter(|session| session["alive"] == true).collect();
         (deep.len() == 3).then_some(deep)
     };
-    let live = world.until("three analyses", three).await;
+    let live = support::until("three analyses", three).await;
     let shown = world.run(&["status"]).await.stdout;
     let shown: Vec<&str> = shown
         .lines()
