@@ -167,7 +167,7 @@ fn a_key_that_waits_for_a_restart_is_told_until_the_restart() {
     wait_for(folder, RELOADED, |n| n == 2);
     assert_eq!(status(folder)["config_waiting"], serde_json::json!(["http.listen"]));
     let log = std::fs::read_to_string(folder.join("log")).unwrap();
-    assert!(log.contains("wait for the next start"), "{log}");
+    assert!(log.contains("take effect after a restart"), "{log}");
     stop(running);
     let _running = service(folder);
     eventually("nothing to wait", || status(folder)["config_waiting"] == serde_json::json!([]));

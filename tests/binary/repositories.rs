@@ -148,7 +148,7 @@ fn odd_paths_and_what_is_no_file_are_counted_each_time() {
     }
     let output = sample.command().output().unwrap();
     assert_eq!(json(&output)["index"]["skipped"]["odd_paths"], 4);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("set aside: 4 with odd paths"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("skipped: 4 with odd paths"));
 }
 
 /// What lies below such a folder can still be reached by its old path, unchanged.
@@ -305,7 +305,7 @@ fn folders_and_files_that_may_not_be_read_are_counted_and_the_rest_is_answered()
         let answer = json(&output);
         assert_eq!(answer["index"]["skipped"]["unreadable"], 2, "{answer}");
         assert_eq!(answer["files"][0]["path"], "src/alpha.rs");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("set aside: 2 unreadable"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("skipped: 2 unreadable"));
     }
     set(&sample.root.join("closed"), 0o755);
     set(&sample.root.join("src/closed.rs"), 0o644);

@@ -28,7 +28,7 @@ fn a_finding_is_written_once_and_our_own_write_wakes_nobody() {
     config(&world, &simulator.first_line());
     let (code, told) = heartbeat(&world, &["--dry-run"]);
     assert_eq!(code, 0, "{told}");
-    assert!(told.contains("Write-back: the tracker would take a comment"), "{told}");
+    assert!(told.contains("Write-back: the tracker would accept a comment"), "{told}");
     let (code, told) = heartbeat(&world, &["--once"]);
     assert_eq!(code, 0, "{told}");
     let written = "SELECT count(*) FROM events WHERE event = 'finding_published'";

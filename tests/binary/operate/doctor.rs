@@ -118,7 +118,7 @@ async fn an_old_agent() {
     world
         .agent("case \"$*\" in *--version*) echo '1.0.3 (Claude Code)';; *) echo '--model';; esac");
     let said = world.run(&["doctor", "--json"]).await;
-    assert_fails(&said, "agent", "does not know --disable-slash-commands", "update it");
+    assert_fails(&said, "agent", "lacks --disable-slash-commands", "update it");
     world.agent("echo broken >&2; exit 3");
     let said = world.run(&["doctor", "--json"]).await;
     assert_fails(&said, "agent", "broken", "by hand");
@@ -168,7 +168,7 @@ async fn a_taken_port() {
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("http.listen={}", other.local_addr().unwrap());
     let said = world.run(&["doctor", "--json", "--set", &listen]).await;
-    assert_fails(&said, "http", "is taken", "http.listen");
+    assert_fails(&said, "http", "is in use", "http.listen");
     drop(other);
     assert_eq!(world.run(&["doctor", "--json", "--set", &listen]).await.code(), 0);
 }

@@ -30,7 +30,10 @@ async fn a_run_can_be_read_in_every_form() {
     let json = world.run(&["report", "--json", "--run", &run[..13]]).await.json();
     assert_eq!(json["runs"][0]["run"], run.as_str());
     assert_eq!(json["findings"].as_array().unwrap().len(), findings);
-    assert!(markdown.contains("## The same matter") && markdown.contains(&twins), "{markdown}");
+    assert!(
+        markdown.contains("## Likely duplicates, according to triage") && markdown.contains(&twins),
+        "{markdown}"
+    );
     assert!(
         markdown.contains("| triage | 1 | $") && markdown.contains("| deep | 2 | $"),
         "{markdown}"
