@@ -13,8 +13,9 @@ use heartbeat::clean::{Budget, clean_item};
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{
     CleanItem, Complexity, Format, ItemId, ItemKey, Links, TextField, Verdict, WorkItem,
+    estimate_tokens,
 };
-use heartbeat::prompt::{Fence, Prompts, Rendered, estimate_tokens};
+use heartbeat::prompt::{Fence, Prompts, Rendered};
 use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::triage::{self, Asking};
 use serde_json::Value;

@@ -25,7 +25,9 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandError> {
     Ok(match format {
         ReportFormat::Md => markdown::render(report),
-        ReportFormat::Html => html::render(report),
+        ReportFormat::Html => {
+            html::render(report).map_err(|error| CommandError::Command(error.into()))?
+        }
         ReportFormat::Json => {
             let text = serde_json::to_string_pretty(report)
                 .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;

@@ -6,77 +6,42 @@ use serde::Serialize;
 
 use crate::event::RunOutcome;
 
-/// What the process tells its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[repr(u8)]
-pub enum Code {
-    /// Done, or nothing new.
-    Done = 0,
-    /// Something unexpected.
-    Unexpected = 1,
-    /// Wrong usage of the command line.
-    Usage = 2,
-    /// Some analyses failed.
-    SomeFailed = 10,
-    /// Triage failed.
-    TriageFailed = 11,
-    /// The source is unavailable, or its breaker is open.
-    Unavailable = 69,
-    /// The state store.
-    Store = 74,
-    /// Not run now: another run holds the lock, a budget, admission.
-    NotNow = 75,
-    /// The credential was refused.
-    Credential = 77,
-    /// The configuration.
-    Config = 78,
-    /// Stopped by SIGINT.
-    Interrupted = 130,
-    /// Stopped by SIGTERM.
-    Terminated = 143,
+macro_rules! exit_codes {
+    ($($name:ident = $number:literal: $meaning:literal,)+) => {
+        /// What the process tells its caller.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+        #[repr(u8)]
+        pub enum Code { $(#[doc = $meaning] $name = $number,)+ }
+
+        impl Code {
+            /// All of them, in order.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// What it means, in `--help` and in the README.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)+ }
+            }
+        }
+    };
+}
+
+// The only table of exit codes; from 64 on they follow sysexits.h.
+exit_codes! {
+    Done = 0: "done, or nothing new",
+    Unexpected = 1: "unexpected error",
+    Usage = 2: "invalid command line",
+    SomeFailed = 10: "some analyses failed; they will be retried or are parked",
+    TriageFailed = 11: "triage failed; the items stay queued",
+    Unavailable = 69: "the source is unavailable, or its circuit breaker is open",
+    Store = 74: "the state database cannot be read or written",
+    NotNow = 75: "did not run now: another run is in progress, or a budget or machine limit was reached",
+    Credential = 77: "the credential was rejected",
+    Config = 78: "the configuration is invalid or names something that does not exist; the message names the key",
+    Interrupted = 130: "stopped by SIGINT",
+    Terminated = 143: "stopped by SIGTERM",
 }
 
 impl Code {
-    /// All of them, in order.
-    pub const ALL: [Self; 12] = [
-        Self::Done,
-        Self::Unexpected,
-        Self::Usage,
-        Self::SomeFailed,
-        Self::TriageFailed,
-        Self::Unavailable,
-        Self::Store,
-        Self::NotNow,
-        Self::Credential,
-        Self::Config,
-        Self::Interrupted,
-        Self::Terminated,
-    ];
-
-    /// What it means, in a few words.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Done => "done, or nothing new",
-            Self::Unexpected => "unexpected error",
-            Self::Usage => "invalid command line",
-            Self::SomeFailed => "some analyses failed; they will be retried or are parked",
-            Self::TriageFailed => "triage failed; the items stay queued",
-            Self::Unavailable => "the source is unavailable, or its circuit breaker is open",
-            Self::Store => "the state database cannot be read or written",
-            Self::NotNow => {
-                "did not run now: another run is in progress, or a budget or machine \
-                             limit was reached"
-            }
-            Self::Credential => "the credential was rejected",
-            Self::Config => {
-                "the configuration is invalid or names something that does not exist; the message \
-                 names the key"
-            }
-            Self::Interrupted => "stopped by SIGINT",
-            Self::Terminated => "stopped by SIGTERM",
-        }
-    }
-
     /// As the operating system takes it.
     pub const fn number(self) -> u8 {
         self as u8

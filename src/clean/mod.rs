@@ -125,12 +125,3 @@ impl Cleaned {
         self
     }
 }
-
-/// Estimates the tokens of a text: a token for four bytes, rounded up.
-///
-/// No tokenizer of the models we use is public. On cleaned work-item text, four bytes a token is
-/// within about a tenth of what public tokenizers count for English, and on the safe side for
-/// scripts with more bytes a character.
-pub fn estimate_tokens(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(4)
-}

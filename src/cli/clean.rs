@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::clean::{Cleaned, Options, Rendering, clean_text, estimate_tokens};
-use crate::model::{Doubtful, Format};
+use crate::clean::{Cleaned, Options, Rendering, clean_text};
+use crate::model::{Doubtful, Format, estimate_tokens};
 
 /// Most bytes read; the tracker's longest field has a million characters.
 const MAX_INPUT: u64 = 64 << 20;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::clean::estimate_tokens;
 use crate::event::Decision;
 use crate::model::text::{clip, in_words};
+use crate::model::tokens_of_bytes;
 use crate::report::lines::short_key;
 use crate::run::{DryRun, DryRunDecision, DryRunPrompt};
 
@@ -55,8 +55,8 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
     let saving = decision.text.map_or_else(String::new, |stats| {
         format!(
             " · text {} → {} tokens",
-            estimate_of(stats.raw_bytes),
-            estimate_of(stats.clean_bytes)
+            tokens_of_bytes(stats.raw_bytes),
+            tokens_of_bytes(stats.clean_bytes)
         )
     });
     let alarm =
@@ -69,10 +69,6 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
         clip(&decision.title, 60),
         in_words(&decision.reason),
     );
-}
-
-fn estimate_of(bytes: usize) -> u64 {
-    estimate_tokens(&" ".repeat(bytes.min(1 << 24)))
 }
 
 fn render_prompt(text: &mut String, prompt: &DryRunPrompt) {

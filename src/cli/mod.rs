@@ -419,7 +419,8 @@ fn done(written: Result<(), CommandError>) -> Result<Code, CommandError> {
 
 /// The exit code that a report announces is the one the process leaves with.
 fn code_of(report: &RunReport) -> Code {
-    Code::ALL.into_iter().find(|code| code.number() == report.exit_code).unwrap_or(Code::Unexpected)
+    let announced = |code: &&Code| code.number() == report.exit_code;
+    Code::ALL.iter().find(announced).copied().unwrap_or(Code::Unexpected)
 }
 
 /// Standard output, in one place. A closed pipe is the reader's choice, not a failure.

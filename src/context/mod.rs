@@ -84,7 +84,7 @@ pub use index::Index;
 pub use kind::Kind;
 pub use language::Language;
 pub use overview::overview;
-pub use pack::{Packed, estimate_tokens, pack};
+pub use pack::{Packed, pack};
 pub use query::{Query, Weighted};
 pub use rank::{RankedFile, rank, scored};
 pub use scan::{Found, Skipped, Stamp};

@@ -14,6 +14,7 @@ use super::rank::RankedFile;
 use super::spans::{self, Span};
 use super::term::Term;
 use super::{ContextError, area};
+use crate::model::estimate_tokens;
 
 /// Files that get an outline and spans; the others are named.
 const MOST_SHOWN: usize = 8;
@@ -35,11 +36,6 @@ pub struct Packed {
     pub files: Vec<String>,
     /// An estimate of its size.
     pub tokens: usize,
-}
-
-/// How many tokens a text is, roughly: four bytes each, rounded up.
-pub fn estimate_tokens(text: &str) -> usize {
-    text.len().div_ceil(4)
 }
 
 /// A text that never grows beyond its budget.
@@ -100,7 +96,7 @@ pub fn pack(
             break;
         }
     }
-    let tokens = estimate_tokens(&page.text);
+    let tokens = usize::try_from(estimate_tokens(&page.text)).unwrap_or(usize::MAX);
     Ok(Packed { text: page.text, files, tokens })
 }
 

@@ -14,6 +14,7 @@ mod process;
 mod session;
 mod source;
 pub mod text;
+mod tokens;
 mod verdict;
 mod wait;
 
@@ -28,5 +29,6 @@ pub use phase::Phase;
 pub use process::ProcessIdentity;
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};
+pub use tokens::{BYTES_PER_TOKEN, estimate_tokens, tokens_of_bytes};
 pub use verdict::{Complexity, Verdict};
 pub use wait::LONGEST_WAIT;

@@ -137,14 +137,4 @@ impl FailureClass {
     pub const fn needs_a_person(self) -> bool {
         matches!(self, Self::Auth | Self::Denied | Self::Config | Self::BadQuery)
     }
-
-    /// The exit code of a run that ends with it, after sysexits: 77 credential, 78 configuration,
-    /// 69 source unavailable.
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::Auth | Self::Denied => 77,
-            Self::Config | Self::BadQuery | Self::Version => 78,
-            _ => 69,
-        }
-    }
 }

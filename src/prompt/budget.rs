@@ -1,14 +1,6 @@
 //! How long a text may be.
-//!
-//! Tokens are estimated as a quarter of the bytes: no tokenizer of the model is at hand, and the
-//! true figures come with every result.
 
-const BYTES_PER_TOKEN: usize = 4;
-
-/// Estimated tokens of a text, rounded up.
-pub fn estimate_tokens(text: &str) -> u64 {
-    u64::try_from(text.len().div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX)
-}
+use crate::model::BYTES_PER_TOKEN;
 
 /// The text, or as much of its beginning as fits, and how many bytes were left out.
 pub fn cut_to_tokens(text: &str, max_tokens: u32) -> (String, usize) {
@@ -34,6 +26,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::estimate_tokens;
 
     #[test]
     fn a_short_text_stays_and_of_a_long_one_is_known_what_is_missing() {

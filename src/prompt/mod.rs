@@ -17,9 +17,10 @@ use minijinja::{Environment, UndefinedBehavior, context};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::model::estimate_tokens;
 use crate::settings::{AgentAuth, Config};
 
-pub use budget::{cut_to_tokens, estimate_tokens};
+pub use budget::cut_to_tokens;
 pub use fence::{Fence, neutralise_mentions};
 pub use item::{Detail, ItemText, item_text};
 

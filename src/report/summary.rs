@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::event::fold::AlarmedItem;
 use crate::event::{Reason, RunOutcome, RunSummary, Shares};
 use crate::model::text::{clip, in_words};
-use crate::model::{RunId, Usd};
+use crate::model::{BYTES_PER_TOKEN, RunId, Usd};
 use crate::report::lines::short_key;
 use crate::store::{FindingRow, OpenItems};
 
@@ -55,9 +55,10 @@ pub struct TextSaving {
 }
 
 impl TextSaving {
-    /// Of `items` items. A token is about four bytes.
+    /// Of `items` items.
     pub fn of(raw_bytes: u64, clean_bytes: u64, items: u64, alarms: u64) -> Self {
-        let per_item = |bytes: u64| bytes.div_ceil(4).checked_div(items).unwrap_or(0);
+        let per_item =
+            |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN as u64).checked_div(items).unwrap_or(0);
         Self {
             raw_bytes,
             clean_bytes,

@@ -1,7 +1,7 @@
 //! Which items share a session.
 
-use crate::model::{CleanItem, ItemId};
-use crate::prompt::{Detail, ItemText, estimate_tokens, item_text};
+use crate::model::{CleanItem, ItemId, estimate_tokens};
+use crate::prompt::{Detail, ItemText, item_text};
 use crate::settings::Triage;
 
 /// Estimated tokens of what a session costs beside its items: system prompt, schema, the agent's

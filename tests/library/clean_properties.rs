@@ -1,7 +1,7 @@
 //! Properties that hold for whatever anybody writes.
 
-use heartbeat::clean::{Options, Rendering, clean_both, clean_text, estimate_tokens};
-use heartbeat::model::{Doubtful, Format};
+use heartbeat::clean::{Options, Rendering, clean_both, clean_text};
+use heartbeat::model::{Doubtful, Format, estimate_tokens};
 use proptest::prelude::*;
 
 const PIECES: &[&str] = &[
