@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 
 use crate::event::fold::RunView;
 use crate::event::{Event, LiveVerdict, Recorded, RunOutcome};
-use crate::model::{Outcome, RunId, SessionId};
+use crate::model::{RunId, SessionId};
 
 /// The target of these lines.
 pub const TARGET: &str = "lifecycle";
@@ -51,11 +51,12 @@ impl Lines {
     fn log(&mut self, recorded: &Recorded) {
         // An ended session is still known here, because the view is asked before it forgets.
         let item = self.item_of(&recorded.event);
+        let pid = recorded.event.session().and_then(|id| self.view.sessions.get(&id)?.pid);
         self.view.apply(recorded);
         let item = item.or_else(|| self.item_of(&recorded.event)).unwrap_or_default();
         let run = recorded.run.map(|run: RunId| run.to_string()).unwrap_or_default();
         match recorded.event.session() {
-            Some(session) => self.log_session(&run, session, &item, &recorded.event),
+            Some(session) => self.log_session(&run, (session, pid), &item, &recorded.event),
             None => log_run(&run, &item, &recorded.event),
         }
     }
@@ -69,7 +70,13 @@ impl Lines {
         event.item().or_else(through_session).map(ToString::to_string)
     }
 
-    fn log_session(&mut self, run_id: &str, session: SessionId, work_item_id: &str, event: &Event) {
+    fn log_session(
+        &mut self,
+        run_id: &str,
+        (session, pid): (SessionId, Option<u32>),
+        work_item_id: &str,
+        event: &Event,
+    ) {
         let session_id = session.to_string();
         match event {
             Event::SessionSpawned { pid, .. } => {
@@ -89,18 +96,18 @@ impl Lines {
             }
             Event::SessionStopping { reason, why, .. } => {
                 let asked_by = why.map(|why| why.to_string());
-                warn!(target: TARGET, run_id, session_id, work_item_id, signal = "SIGTERM", reason,
-                    asked_by, "kill");
+                warn!(target: TARGET, run_id, session_id, work_item_id, pid, signal = "SIGTERM",
+                    reason, asked_by, "kill");
             }
             Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, .. } => {
                 self.stale.remove(&session);
-                let (exit_code, outcome_name) = (exit_code(outcome), outcome.to_string());
+                let (exit_code, outcome_name) = (outcome.exit_code(), outcome.to_string());
                 let cost_usd = usage.cost.dollars();
                 if *survivors > 0 {
                     error!(target: TARGET, run_id, session_id, work_item_id, survivors,
                         "processes outlived their session");
                 }
-                info!(target: TARGET, run_id, session_id, work_item_id, exit_code,
+                info!(target: TARGET, run_id, session_id, work_item_id, pid, exit_code,
                     outcome = outcome_name, duration_ms, swept, survivors, cost_usd, "complete");
             }
             Event::OrphanResolved { killed, .. } => {
@@ -162,14 +169,5 @@ fn log_run(run_id: &str, work_item_id: &str, event: &Event) {
             }
         }
         _ => {}
-    }
-}
-
-/// As the process left, where that is known.
-const fn exit_code(outcome: &Outcome) -> Option<i32> {
-    match outcome {
-        Outcome::Completed => Some(0),
-        Outcome::ExitCode { code } => Some(*code),
-        _ => None,
     }
 }

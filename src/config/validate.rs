@@ -223,11 +223,12 @@ fn limits(rules: &mut Rules<'_>, config: &Config) {
         rules.require(count >= 1, key, "write 1 or more");
     }
     rules.require(limits.max_memory > 0, "limits.max_memory", "write a size above zero");
-    rules.require(
-        limits.max_load_per_core.is_finite() && limits.max_load_per_core > 0.0,
-        "limits.max_load_per_core",
-        "write a number above zero",
-    );
+    for (load, key) in [
+        (limits.max_load_per_core, "limits.max_load_per_core"),
+        (limits.unhealthy_load_per_core, "limits.unhealthy_load_per_core"),
+    ] {
+        rules.require(load.is_finite() && load > 0.0, key, "write a number above zero");
+    }
     rules.require(
         (0.0..=100.0).contains(&limits.max_memory_pressure),
         "limits.max_memory_pressure",

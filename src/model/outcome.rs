@@ -214,6 +214,15 @@ impl Outcome {
         !told && !never_asked
     }
 
+    /// The exit code of the agent, where it left with one.
+    pub const fn exit_code(&self) -> Option<i32> {
+        match self {
+            Self::Completed => Some(0),
+            Self::ExitCode { code } => Some(*code),
+            _ => None,
+        }
+    }
+
     /// Did it do what it was asked to?
     pub const fn is_success(&self) -> bool {
         matches!(self, Self::Completed)

@@ -5,7 +5,7 @@ use std::fs;
 use serde::Serialize;
 
 /// One reading of the machine. Memory is absent where there is no `/proc`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Machine {
     /// Load average over one minute.
     pub load: f64,

@@ -203,6 +203,7 @@ pub struct Limits {
     #[serde(with = "human::size")]
     pub max_memory: u64,
     pub max_load_per_core: f64,
+    pub unhealthy_load_per_core: f64,
     pub max_memory_pressure: f64,
     #[serde(with = "human::size")]
     pub min_free_memory: u64,

@@ -1,6 +1,6 @@
 //! Sums over the whole history, for monitoring.
 
-use rusqlite::{Connection, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::Serialize;
 
 use super::subjects::Reader;
@@ -15,6 +15,10 @@ pub const DURATION_BUCKETS: [u32; 8] = [5, 15, 30, 60, 120, 300, 600, 1800];
 pub struct Totals {
     /// Sessions by what they were for and how they ended.
     pub sessions: Vec<SessionTotal>,
+    /// The agents' exit codes, with how many sessions left with each.
+    pub exit_codes: Vec<(i32, u64)>,
+    /// How long 95 of 100 sessions took at most, in milliseconds; none before the first end.
+    pub duration_p95_ms: Option<u64>,
     /// Runs by how they ended.
     pub runs: Vec<(String, u64)>,
     /// Scheduled times by what became of them.
@@ -101,6 +105,8 @@ impl Store {
                                 AND session IN (SELECT session FROM heartbeat_active_sessions)";
             Ok(Totals {
                 sessions: session_totals(connection)?,
+                exit_codes: exit_codes(connection)?,
+                duration_p95_ms: duration_p95(connection)?,
                 runs: pairs(
                     connection,
                     "SELECT outcome, count(*) FROM runs WHERE outcome IS NOT NULL GROUP BY 1",
@@ -119,6 +125,28 @@ impl Store {
         })
         .await
     }
+}
+
+/// Sessions that are over; one whose row is still open counts as live, whatever the history says.
+const ENDED: &str = "outcome IS NOT NULL AND ended_at IS NOT NULL
+    AND session NOT IN (SELECT session FROM heartbeat_active_sessions)";
+
+fn exit_codes(connection: &Connection) -> Sql<Vec<(i32, u64)>> {
+    let sql = format!(
+        "SELECT CASE json_extract(outcome, '$.kind') WHEN 'completed' THEN 0
+             ELSE json_extract(outcome, '$.code') END AS code, count(*)
+         FROM sessions WHERE {ENDED} AND code IS NOT NULL GROUP BY 1 ORDER BY 1"
+    );
+    connection.prepare(&sql)?.query_map([], |row| Ok((row.get(0)?, sum(row, 1)?)))?.collect()
+}
+
+/// The nearest-rank percentile: the shortest duration that 95 of 100 sessions did not pass.
+fn duration_p95(connection: &Connection) -> Sql<Option<u64>> {
+    let sql = format!(
+        "SELECT max(ended_at - started_at, 0) AS took FROM sessions WHERE {ENDED} ORDER BY took
+         LIMIT 1 OFFSET max((SELECT (count(*) * 95 + 99) / 100 - 1 FROM sessions WHERE {ENDED}), 0)"
+    );
+    connection.query_row(&sql, [], |row| sum(row, 0)).optional()
 }
 
 /// SQLite has no unsigned column; sums of ours are never negative.
@@ -142,7 +170,7 @@ fn session_totals(connection: &Connection) -> Sql<Vec<SessionTotal>> {
         "SELECT s.stage, json_extract(outcome, '$.kind'), coalesce(json_extract(outcome, '$.why'), ''),
                 count(*), sum(max(ended_at - started_at, 0)), coalesce(sum(b.spent), 0){usage}{within}
          FROM sessions s LEFT JOIN budget b USING (session)
-         WHERE outcome IS NOT NULL AND ended_at IS NOT NULL GROUP BY 1, 2, 3"
+         WHERE {ENDED} GROUP BY 1, 2, 3"
     );
     connection
         .prepare(&sql)?

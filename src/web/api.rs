@@ -1,5 +1,6 @@
 //! What is asked for, and the answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +9,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::answer::{self, JSON, json as as_json, refusal, whole};
+use super::facts::Facts;
 use super::hub::Hub;
 use super::server::Shared;
 use super::snapshot::listed;
 use super::{ActionError, metrics};
-use crate::model::ItemKey;
-use crate::store::{SessionRow, StoreError};
+use crate::model::{ItemKey, Outcome};
+use crate::store::{SessionRow, SessionTotal, StoreError};
 
 /// The loop never sleeps for more than 30 s; three times that is not asleep but hung.
 const LOOP_HUNG_AFTER: Duration = Duration::from_secs(90);
@@ -95,13 +97,20 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
     });
     let active: Vec<_> = active.collect();
     let recent = hub.store().sessions().newest(RECENT).await?;
+    // The picture may be half a second old: a session that ended since is still among the active.
+    let is_active =
+        |row: &SessionRow| facts.active.iter().any(|one| one.session.id == row.session.id);
     let ended = |row: &SessionRow| {
+        if is_active(row) {
+            return None;
+        }
         let took = row.ended_at?.duration_since(row.started_at).as_millis();
         Some(json!({
             "session": row.session.id,
             "stage": row.session.stage,
             "item": row.session.item,
             "outcome": row.outcome,
+            "exit_code": row.outcome.as_ref().and_then(Outcome::exit_code),
             "started_at": row.started_at,
             "duration_s": seconds(took),
             "usage": row.usage,
@@ -112,6 +121,7 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
         "now": facts.now,
         "active_sessions": active,
         "recent_sessions": recent.iter().filter_map(ended).collect::<Vec<_>>(),
+        "totals": totals(facts),
         "aggregates": facts.totals,
         "spending": {
             "today": facts.today,
@@ -122,6 +132,28 @@ async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
         "last_run": facts.last_ended(),
         "next_run": facts.next_run,
     })))
+}
+
+/// Sessions of the whole history in a few figures.
+fn totals(facts: &Facts) -> Value {
+    let ended = &facts.totals.sessions;
+    let sum = |wanted: fn(&SessionTotal) -> bool| -> u64 {
+        ended.iter().filter(|total| wanted(total)).map(|total| total.count).sum()
+    };
+    let count = sum(|_| true);
+    let completed = sum(|total| total.outcome == Outcome::Completed.into_str());
+    let timed_out = sum(|total| total.outcome == Outcome::TimedOut.into_str());
+    let duration_ms: u64 = ended.iter().map(|total| total.duration_ms).sum();
+    json!({
+        "spawned": count + facts.active.len() as u64,
+        "completed": completed,
+        "failed": count - completed,
+        "timed_out": timed_out,
+        "average_duration_ms": duration_ms.checked_div(count),
+        "p95_duration_ms": facts.totals.duration_p95_ms,
+        "exit_codes": facts.totals.exit_codes.iter().map(|(code, count)| (code.to_string(), *count))
+            .collect::<BTreeMap<_, _>>(),
+    })
 }
 
 /// How much of a list.

@@ -31,8 +31,8 @@ pub struct Facts {
     pub run_session_limit: Option<u32>,
     /// Live sessions, by their rows.
     pub active: Vec<ActiveSession>,
-    /// One-minute load average divided by the number of processors.
-    pub load_per_core: f64,
+    /// Load average and processors.
+    pub machine: Machine,
     /// What is remembered of the source: breaker, not-before.
     pub source: SourceRecord,
     /// The newest runs, newest first; the first may be going on.
@@ -76,6 +76,8 @@ pub struct Allowed {
     pub max_live_sessions: u32,
     /// Load per core above which nothing starts.
     pub max_load_per_core: f64,
+    /// Load per core above which this machine is in trouble.
+    pub unhealthy_load_per_core: f64,
     /// Money of a run.
     pub per_run: Usd,
     /// Money of a day.
@@ -88,6 +90,10 @@ impl Allowed {
         Self {
             max_live_sessions: config.limits.max_live_sessions,
             max_load_per_core: config.limits.max_load_per_core,
+            unhealthy_load_per_core: config
+                .limits
+                .unhealthy_load_per_core
+                .max(config.limits.max_load_per_core),
             per_run: config.budget.per_run,
             per_day: config.budget.per_day,
         }
@@ -103,7 +109,7 @@ impl Facts {
             limits: Allowed::by(config),
             run_session_limit: None,
             active: Vec::new(),
-            load_per_core: 0.0,
+            machine: Machine::default(),
             source: SourceRecord::default(),
             runs: Vec::new(),
             holder: None,
@@ -140,7 +146,7 @@ impl Facts {
 pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
     let now = clock.now();
     let mut facts = Facts::empty(now, config);
-    facts.load_per_core = Machine::read().load_per_core();
+    facts.machine = Machine::read();
     facts.next_run = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)
         .ok()
         .and_then(|schedule| schedule.next_after(now));

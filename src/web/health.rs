@@ -3,7 +3,7 @@
 //! | code | degraded | unhealthy |
 //! |---|---|---|
 //! | `sessions_over_limit` | | more live sessions than allowed when the run started |
-//! | `load` | load per core above the limit: no session starts | above four times the limit |
+//! | `load` | load per core above `max_load_per_core`: no session starts | above `unhealthy_load_per_core` |
 //! | `breaker_open` | the source's circuit breaker is open or half open | |
 //! | `last_run` | failed in part, or could not do its work | state, credential or configuration refused |
 //! | `config_fault` | the file on disk is broken, the last good one is in force | |
@@ -32,8 +32,6 @@ use crate::store::HolderHealth;
 pub const STALE_AFTER: Duration = Duration::from_secs(15);
 /// Share of the day's budget, in percent, above which a person should know.
 const BUDGET_WARNING: i64 = 80;
-/// A load this many times the limit is an emergency, not a busy minute.
-const EMERGENCY_LOAD: f64 = 4.0;
 
 /// The judgement in a word; the worst reason decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::IntoStaticStr)]
@@ -111,13 +109,15 @@ fn sessions(facts: &Facts) -> Option<Doubt> {
 }
 
 fn load(facts: &Facts) -> Option<Doubt> {
-    let (load, limit) = (facts.load_per_core, facts.limits.max_load_per_core);
-    let message = format!("load per core is {load:.2}; no session starts above {limit:.2}");
-    if load > limit * EMERGENCY_LOAD {
-        Some(unhealthy("load", message))
-    } else {
-        (load > limit).then(|| degraded("load", message))
+    let (load, limits) = (facts.machine.load_per_core(), &facts.limits);
+    if load > limits.unhealthy_load_per_core {
+        let limit = limits.unhealthy_load_per_core;
+        let message = format!("load per core is {load:.2}, above the limit of {limit:.2}");
+        return Some(unhealthy("load", message));
     }
+    let limit = limits.max_load_per_core;
+    let message = format!("load per core is {load:.2}, no session starts above {limit:.2}");
+    (load > limit).then(|| degraded("load", message))
 }
 
 fn breaker(facts: &Facts) -> Option<Doubt> {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::event::Trigger;
 use crate::model::{FailureClass, ProcessIdentity, RunId, SessionId, SessionRef, Stage, Usd};
+use crate::process::machine::Machine;
 use crate::settings::Config;
 use crate::store::{ActiveSession, Holder, RunRow, Spending};
 
@@ -67,6 +68,11 @@ fn held(facts: &mut Facts, heartbeat: &str) {
     facts.holder = Some(holder.seen(&crate::clock::Clock::manual(facts.now)));
 }
 
+/// On a machine with two processors.
+fn load_average(facts: &mut Facts, load: f64) {
+    facts.machine = Machine { load, cores: 2, ..Machine::default() };
+}
+
 fn spend(facts: &mut Facts, spent: f64, reserved: f64) {
     facts.today =
         Spending { spent: Usd::from_dollars(spent), reserved: Usd::from_dollars(reserved) };
@@ -85,9 +91,14 @@ fn every_reason_degrades_or_fails_as_documented() {
             sessions_alive(f, 5);
         }),
         ("over", Unhealthy, "sessions_over_limit", |f| sessions_alive(f, 4)),
-        ("load at limit", Healthy, "", |f| f.load_per_core = 0.8),
-        ("busy", Degraded, "load", |f| f.load_per_core = 0.81),
-        ("swamped", Unhealthy, "load", |f| f.load_per_core = 3.3),
+        ("over the limit of the run", Unhealthy, "sessions_over_limit", |f| {
+            f.run_session_limit = Some(4);
+            sessions_alive(f, 5);
+        }),
+        ("load at limit", Healthy, "", |f| load_average(f, 1.6)),
+        ("busy", Degraded, "load", |f| load_average(f, 1.7)),
+        ("twice the processors", Degraded, "load", |f| load_average(f, 4.0)),
+        ("swamped", Unhealthy, "load", |f| load_average(f, 4.1)),
         ("breaker open", Degraded, "breaker_open", |f| {
             f.source.breaker.state = BreakerState::Open { until: f.now, class: FailureClass::Auth };
         }),
@@ -143,7 +154,7 @@ fn every_reason_degrades_or_fails_as_documented() {
 #[test]
 fn the_worst_reason_decides_and_comes_first() {
     let mut facts = calm();
-    facts.load_per_core = 1.0;
+    load_average(&mut facts, 2.0);
     facts.store_fault = Some("gone".into());
     let health = judge(&facts, Duration::ZERO);
     assert_eq!(health.status, Status::Unhealthy);

@@ -350,7 +350,13 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
         "reasons": health.reasons,
         "checks": {
             "sessions": { "active": facts.active.len(), "limit": facts.limits.max_live_sessions },
-            "load_per_core": { "observed": facts.load_per_core, "limit": facts.limits.max_load_per_core },
+            "load": {
+                "average": facts.machine.load,
+                "cpu_count": facts.machine.cores,
+                "per_core": facts.machine.load_per_core(),
+                "no_start_above": facts.limits.max_load_per_core,
+                "unhealthy_above": facts.limits.unhealthy_load_per_core,
+            },
             "breaker": facts.source.breaker,
             "last_run": last.map(|run| serde_json::json!({
                 "run": run.run, "outcome": run.outcome, "ended_at": run.ended_at,
@@ -371,7 +377,7 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
 }
 
 impl Picture {
-    /// Is it the word of a daemon that works?
+    /// Whether `/health` reports unhealthy.
     pub fn is_unhealthy(&self) -> bool {
         self.judgement.status == Status::Unhealthy
     }

@@ -139,7 +139,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
         family.set(flag(facts.provider.is_some()));
     }),
     ("load_per_core_ratio", Kind::Gauge, "One-minute load average divided by the number of processors.", |family, facts, _| {
-        family.set(facts.load_per_core);
+        family.set(facts.machine.load_per_core());
     }),
     ("event_clients", Kind::Gauge, "Open event streams, such as dashboards.", |family, facts, _| {
         family.set(count(facts.clients));

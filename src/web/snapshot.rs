@@ -83,7 +83,10 @@ pub fn state(
             "timezone": config.schedule.timezone,
             "next_run": facts.next_run,
         },
-        "load": { "per_core": facts.load_per_core, "limit": facts.limits.max_load_per_core },
+        "load": {
+            "per_core": facts.machine.load_per_core(),
+            "limit": facts.limits.max_load_per_core,
+        },
         "repository": config.repository.path,
     })
 }
