@@ -44,7 +44,7 @@ const fn expect(
 const TABLE: [Expected; 28] = [
     expect(Fault::Html203, Class::Auth, 1, Breaker::Opens, 77, "a constant of the test"),
     expect(Fault::Html200, Class::Auth, 1, Breaker::Opens, 77, "titled Azure DevOps Services"),
-    expect(Fault::Redirect302, Class::Auth, 1, Breaker::Opens, 77, "redirected us (https://sps"),
+    expect(Fault::Redirect302, Class::Auth, 1, Breaker::Opens, 77, "redirected (https://sps"),
     expect(Fault::Empty401, Class::Auth, 1, Breaker::Opens, 77, "renew it with scope vso.work"),
     expect(Fault::Denied401, Class::Auth, 1, Breaker::Opens, 77, "TF400813"),
     expect(Fault::Denied403, Class::Denied, 1, Breaker::Opens, 77, "grant read access"),
@@ -69,7 +69,7 @@ const TABLE: [Expected; 28] = [
     // The query, the question for versions, and the query again.
     expect(Fault::Version400, Class::Version, 3, Breaker::Untouched, 78, "source.api_version"),
     expect(Fault::Conflict412, Class::Conflict, 1, Breaker::Untouched, 69, "VS403351"),
-    expect(Fault::WrongShape, Class::Transient, 1, Breaker::Counts, 69, "without rows"),
+    expect(Fault::WrongShape, Class::Transient, 1, Breaker::Counts, 69, "returned no rows"),
     expect(Fault::NotJson, Class::Transient, 1, Breaker::Counts, 69, "not the rows of a query"),
     expect(
         Fault::Truncated,
