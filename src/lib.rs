@@ -25,10 +25,10 @@
 //! | **readers** | [`web`] → [`report`] | state, system, pure, words | show what the store holds: dashboard, health, metrics, reports, terminal |
 //! | **stages** | [`run`] | edges, state, ports, pure, words | one run, from fetch to record |
 //! | **edges** | [`config`], [`fetch`], [`context`], [`session`], [`simulate`] | ports, system, pure, words | files, the tracker, the code base, agent processes; and stand-ins for them |
-//! | **state** | [`store`] | ports, system, words | SQLite: items, runs, sessions, findings, budget, the event log |
+//! | **state** | [`store`] | ports, system, pure, words | SQLite: items, runs, sessions, findings, budget, the event log |
 //! | **ports** | [`ports`] | words | what edges ask of the state: the session ledger, the memory of sources |
 //! | **system** | [`clock`], [`exec`], [`private`], [`process`] | words | the operating system: time, helper commands, private files, processes |
-//! | **pure** | [`schedule`], [`clean`], [`dedupe`], [`triage`], [`analyze`] → [`prompt`] | words | decisions and texts: no IO, no clock |
+//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`triage`], [`analyze`] → [`prompt`] | words | decisions and texts: no IO, no clock |
 //! | **words** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
 //!
 //! The store implements the ports for `fetch` and `session`, so none of the three knows another.
@@ -68,7 +68,8 @@
 //! - **I10** Never two runs at once on one state. Held by
 //!   `of_two_runs_at_the_same_moment_one_works_and_one_is_told_why_not`.
 //! - **I11** What is not the item's fault (provider, tracker, machine, configuration, a person)
-//!   costs it no attempt. Held by `a_provider_limit_in_triage_counts_for_nobody_and_ends_the_run`,
+//!   costs it no attempt. Held by `an_outage_of_everything_leaves_the_queue_as_it_was`,
+//!   `a_provider_limit_in_triage_counts_for_nobody_and_ends_the_run`,
 //!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
 //!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`.
 //! - **I12** Waiting work does not keep new work from being triaged. Held by
@@ -78,7 +79,9 @@
 //!   start time and boot. Held by `two_hundred_reused_numbers_cost_no_innocent_its_life`.
 //! - **I14** Text that a person would not see in the tracker does not reach a prompt unmarked.
 //!   Held by `every_case_shows_what_a_browser_shows`.
-//! - **I15** A finding is published once, or given up visibly. Held by
+//! - **I15** A finding is published once, or given up visibly: its comment is stored in the same
+//!   transaction. Held by `a_comment_that_was_not_taken_is_delivered_by_a_later_run_and_wakes_nobody`,
+//!   `a_comment_that_is_never_taken_is_given_up_in_the_open`,
 //!   `a_finding_is_written_once_and_our_own_write_wakes_nobody`,
 //!   `a_finding_that_a_crash_held_up_is_checked_and_written_back_like_any_other`.
 //!
@@ -99,6 +102,7 @@ pub mod settings;
 pub mod event;
 
 pub mod schedule;
+pub mod breaker;
 pub mod clean;
 pub mod dedupe;
 pub mod prompt;

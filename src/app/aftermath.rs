@@ -14,7 +14,7 @@ use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
 use crate::run::Secrets as _;
 use crate::settings::ReportFormat;
-use crate::store::Store;
+use crate::store::{Delivery, Journal, MessageKind, Store};
 
 /// Wait before the second try of a webhook.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -39,26 +39,45 @@ pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandEr
 /// Writes and tells what the configuration asks for. Failures are logged.
 pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
     let config = &setting.config.report;
-    if config.dir.as_os_str().is_empty() && config.webhook_env.is_empty() {
-        return;
-    }
-    let (scope, now) = (Scope::Run { run }, setting.clock.now());
-    let report = match Report::gather(store, scope, &setting.config.source.project, now).await {
-        Ok(report) => report.without(&SettingSecrets::new(setting).held().await),
-        Err(error) => {
-            tracing::error!(run_id = %run, %error, "could not build the report");
-            return;
+    let written = async {
+        if config.dir.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let report = report_of(setting, store, run).await?;
+        match report.is_news() {
+            true => write_all(&config.dir, &config.formats, &report, run),
+            false => Ok(()),
         }
     };
-    if !config.dir.as_os_str().is_empty()
-        && report.is_news()
-        && let Err(error) = write_all(&config.dir, &config.formats, &report, run)
-    {
+    if let Err(error) = written.await {
         tracing::error!(run_id = %run, %error, "could not write the report");
     }
-    if webhook::wants(config.webhook_when, &report) {
-        tell(setting, &report, run).await;
+    if let Err(error) = deliver_digests(setting, store).await {
+        tracing::error!(run_id = %run, %error, "could not read the outbox");
     }
+}
+
+async fn report_of(setting: &Setting, store: &Store, run: RunId) -> Result<Report, CommandError> {
+    let (scope, now) = (Scope::Run { run }, setting.clock.now());
+    let report = Report::gather(store, scope, &setting.config.source.project, now).await?;
+    Ok(report.without(&SettingSecrets::new(setting).held().await))
+}
+
+/// Sends the digests that are due: of this run, and of earlier ones whose webhook failed.
+async fn deliver_digests(setting: &Setting, store: &Store) -> Result<(), CommandError> {
+    if setting.config.report.webhook_env.is_empty() {
+        return Ok(());
+    }
+    let journal = Journal::open(store.clone(), setting.clock.clone(), None)?;
+    for message in store.outbox().due(MessageKind::Digest, setting.clock.now()).await? {
+        if !journal.outbox().begin(message.id, message.attempts).await? {
+            continue;
+        }
+        let report = report_of(setting, store, message.run).await?;
+        let delivery = send(setting, &report, message.run).await;
+        journal.outbox().end(message, delivery).await?;
+    }
+    Ok(())
 }
 
 fn write_all(
@@ -83,21 +102,27 @@ fn file_name(report: &Report, run: RunId, format: ReportFormat) -> PathBuf {
     format!("{when}-{id}.{}", format.extension()).into()
 }
 
-async fn tell(setting: &Setting, report: &Report, run: RunId) {
+async fn send(setting: &Setting, report: &Report, run: RunId) -> Delivery {
     let config = &setting.config.report;
-    if config.webhook_env.is_empty() {
-        return;
+    if !webhook::wants(config.webhook_when, report) {
+        return Delivery::Dropped;
     }
     let Some(address) = setting.environment.text(&config.webhook_env) else {
         let variable = &config.webhook_env;
         tracing::warn!(run_id = %run, variable, "report.webhook_env names a variable that is not \
                                                  set; no webhook is called");
-        return;
+        return Delivery::Dropped;
     };
     let message = webhook::message(config.webhook_style, report);
     let address = SecretString::from(address);
     match webhook::send(&address, &message, FIRST_WAIT).await {
-        Ok(()) => tracing::debug!(run_id = %run, "webhook delivered"),
-        Err(error) => tracing::error!(run_id = %run, %error, "webhook delivery failed"),
+        Ok(()) => {
+            tracing::debug!(run_id = %run, "webhook delivered");
+            Delivery::Arrived(None)
+        }
+        Err(error) => {
+            tracing::error!(run_id = %run, %error, "webhook delivery failed");
+            Delivery::Failed { class: "webhook".to_owned(), message: error.to_string() }
+        }
     }
 }

@@ -87,6 +87,7 @@ fn run_code(error: &RunError) -> Code {
     match error {
         RunError::Store(_) => Code::Store,
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
+        RunError::AgentCredential(_) => Code::Credential,
         RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
         RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,
         RunError::AnalysisPanicked { .. } => Code::SomeFailed,

@@ -146,6 +146,9 @@ fn log_run(run_id: &str, work_item_id: &str, event: &Event) {
         Event::BreakerChanged { from, to, reason, .. } => {
             warn!(target: TARGET, run_id, from, to, reason, "breaker");
         }
+        Event::ProviderBreakerChanged { from, to, reason, .. } => {
+            warn!(target: TARGET, run_id, from, to, reason, "provider breaker");
+        }
         Event::ProviderSuspended { until, reason } => {
             warn!(target: TARGET, run_id, %until, reason, "provider suspended");
         }

@@ -35,6 +35,7 @@ impl AdoPublisher {
             comment: &publishing.comment,
             format: Format::Markdown,
             tag: &self.tag,
+            may_be_there: publishing.may_be_there,
         })
     }
 }

@@ -1,12 +1,15 @@
 //! The secrets in force, for whoever must keep them out of what is shown.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
 
 use super::Setting;
 use crate::fetch::ado::Credential;
 use crate::model::BoxFuture;
 use crate::run::Secrets;
-use crate::settings::{Config, Environment, HeldSecrets};
+use crate::settings::{AgentAuth, Config, Environment, HeldSecrets};
 
 /// Where this setting's secrets come from.
 pub struct SettingSecrets {
@@ -34,4 +37,28 @@ impl Secrets for SettingSecrets {
             HeldSecrets::of(&self.config, &self.environment, tracker)
         })
     }
+
+    fn agent_fingerprint<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { fingerprint(key, &self.config, &self.environment) })
+    }
+}
+
+/// Of everything the agent may log in with: the command, its variable and its login file.
+fn fingerprint(key: &str, config: &Config, environment: &Environment) -> Option<String> {
+    let agent = &config.agent;
+    let mut hash = Sha256::new();
+    hash.update(key);
+    for part in &agent.command {
+        hash.update(part);
+        hash.update([0]);
+    }
+    if let Some(credential) = environment.text(&agent.credential_env) {
+        hash.update(credential.trim());
+    }
+    if agent.auth == AgentAuth::Login {
+        let home = environment.text("HOME").map(|home| PathBuf::from(home).join(".claude"));
+        let folder = environment.text("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home)?;
+        hash.update(std::fs::read(folder.join(".credentials.json")).unwrap_or_default());
+    }
+    Some(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
 }

@@ -155,7 +155,7 @@ pub enum Command {
         /// Number of the item, or its key such as ado/123
         item: String,
     },
-    /// Requeue an item with a fresh attempt count, or reset the source's circuit breaker
+    /// Requeue an item with a fresh attempt count, or reset a circuit breaker
     Retry(RetryArgs),
     /// End a live session with every process it started
     Kill(KillArgs),
@@ -195,11 +195,14 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct RetryArgs {
     /// Number of the item, or its key such as ado/123
-    #[arg(required_unless_present_any = ["source", "parked", "failed"])]
+    #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
     pub item: Option<String>,
     /// Close the source's circuit breaker and drop its requested waiting time
     #[arg(long)]
     pub source: bool,
+    /// Close the model provider's circuit breaker and lift its limits
+    #[arg(long)]
+    pub provider: bool,
     /// Analyse it with these search terms, without asking triage again; may be repeated
     #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
     pub terms: Vec<String>,

@@ -11,6 +11,7 @@ use super::report::ReportArgs;
 use super::service::{Facts, ServiceCommand};
 use super::{Context, kill, report, service, write_out};
 use crate::app::{self, ConfiguredCredential};
+use crate::breaker::provider::ProviderRecord;
 use crate::config::credential::source_credential;
 use crate::config::load;
 use crate::event::Sink;
@@ -80,6 +81,19 @@ impl Context {
                 "the circuit breaker of source {name:?} is closed; the next run reads the \
                      source\n"
             )
+        })
+    }
+
+    /// Closes the model provider's breaker by hand and lifts its limits.
+    pub(super) async fn retry_provider(&self) -> Result<(), CommandError> {
+        let (reading, _) = self.needed_state()?;
+        let store = Store::open(reading.folder())?;
+        let journal = Journal::open(store, self.clock.clone(), None)?;
+        journal.provider().update(ProviderRecord::close).await?;
+        self.print(&serde_json::json!({ "provider": "closed" }), |_| {
+            "the model provider's circuit breaker is closed and its limits are lifted; the next run \
+             starts sessions again\n"
+                .to_owned()
         })
     }
 

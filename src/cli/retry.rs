@@ -17,6 +17,9 @@ impl Context {
         if args.source {
             self.retry_source().await?;
         }
+        if args.provider {
+            self.retry_provider().await?;
+        }
         match &args.item {
             Some(item) => self.retry_item(item, &args.terms).await,
             None if args.parked || args.failed => self.retry_many(args).await,

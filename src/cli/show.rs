@@ -11,7 +11,9 @@ use crate::event::fold::RunView;
 use crate::model::text::{in_words, seconds};
 use crate::model::{ItemId, ItemKey};
 use crate::report::lines::{line, short_key};
-use crate::store::{AttemptRow, FindingRow, ItemRow, RunRow, SessionRow, Store};
+use crate::store::{
+    AttemptRow, FindingRow, ItemRow, Message, MessageState, RunRow, SessionRow, Store,
+};
 
 /// What is on record as going on and verifiably is not.
 pub(super) const CRASHED: &str = "crashed, cleaned up at the next start";
@@ -85,6 +87,8 @@ pub struct Story {
     pub findings: Vec<FindingRow>,
     /// Every try at it, oldest first.
     pub attempts: Vec<AttemptRow>,
+    /// Comments for it and their delivery, oldest first.
+    pub comments: Vec<Message>,
     /// Its sessions, oldest first.
     pub sessions: Vec<SessionRow>,
     /// Everything that happened to it.
@@ -104,6 +108,7 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
+        comments: store.outbox().of_item(key.clone()).await?,
         sessions: store.sessions().of_item(key.clone()).await?,
         events: store.events().of_item(key).await?,
     })
@@ -139,6 +144,22 @@ fn render_attempts(attempts: &[AttemptRow]) -> String {
         )
     };
     attempts.iter().map(one).collect()
+}
+
+fn render_comments(comments: &[Message]) -> String {
+    let one = |comment: &Message| {
+        let state = match comment.state {
+            MessageState::Pending => "waiting for delivery",
+            MessageState::Delivered => "delivered",
+            MessageState::Failed => "given up",
+        };
+        let why =
+            comment.last_error.as_deref().filter(|_| comment.state != MessageState::Delivered);
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let (made, attempts) = (comment.created_at.strftime("%F %TZ"), comment.attempts);
+        format!("\ncomment of {made}: {state} after {attempts} attempt(s){why}")
+    };
+    comments.iter().map(one).collect()
 }
 
 /// `123`, `#123` or `ado/123`.
@@ -185,6 +206,7 @@ pub fn render_story(story: &Story) -> String {
         }
     }
     text.push_str(&render_attempts(&story.attempts));
+    text.push_str(&render_comments(&story.comments));
     text.push_str("\n\nHistory\n");
     let mut view = RunView::default();
     for recorded in &story.events {

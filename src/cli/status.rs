@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::show::{CRASHED, describe_run};
+use crate::breaker::provider::{Hold, HoldKind};
 use crate::model::text::{clip, in_words};
 use crate::model::{Breaker, BreakerState, Phase, RunId, SourceRecord};
 use crate::ports::SourceMemory;
@@ -16,8 +17,8 @@ use crate::schedule::day_in;
 use crate::session::containment::detect;
 use crate::settings::Config;
 use crate::store::{
-    ActiveSession, Holder, HolderHealth, ItemRow, Journal, OpenItems, RunLock, RunRow, Spending,
-    StageSpending, Store,
+    ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems,
+    RunLock, RunRow, Spending, StageSpending, Store, Undelivered,
 };
 
 /// A backlog can be long; the machine-readable form holds all of it.
@@ -53,8 +54,14 @@ pub struct Status {
     pub budget_per_day: crate::model::Usd,
     /// What is remembered of the source: breaker, not-before.
     pub source: Option<SourceRecord>,
-    /// The provider refuses work until then, for this reason.
-    pub provider_suspended: Option<(Timestamp, String)>,
+    /// What keeps sessions from starting at the model provider.
+    pub provider: Option<Hold>,
+    /// The model provider's circuit breaker.
+    pub provider_breaker: Breaker,
+    /// Comments and digests that are not delivered.
+    pub outbox: Undelivered,
+    /// The newest of them.
+    pub undelivered: Vec<Message>,
     /// What is wrong with the agent's configuration, as the last session has shown.
     pub agent_fault: Option<String>,
     /// Containment this machine allows.
@@ -64,6 +71,9 @@ pub struct Status {
     /// Keys whose new value waits for the next start of the service.
     pub config_waiting: Vec<String>,
 }
+
+/// Undelivered messages that are named.
+const UNDELIVERED_SHOWN: u32 = 5;
 
 /// Gathers the status, with at most so many items by name. Reads only.
 pub async fn status(
@@ -81,6 +91,7 @@ pub async fn status(
     let last_run = store.runs().newest(1).await?.pop();
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
+    let provider = store.provider().record().await?;
     Ok(Status {
         holder_health: held.as_ref().map(|held| held.health),
         holder: held.map(|held| held.holder),
@@ -97,8 +108,11 @@ pub async fn status(
             .await?,
         budget_per_day: config.budget.per_day,
         source: memory.ok(),
-        provider_suspended: store.provider().suspension("agent", now).await?,
-        agent_fault: store.provider().agent_fault(now).await?,
+        provider: provider.hold(now),
+        provider_breaker: provider.breaker,
+        agent_fault: provider.agent_fault,
+        outbox: store.outbox().undelivered().await?,
+        undelivered: store.outbox().open(UNDELIVERED_SHOWN).await?,
         containment: containment(config).await,
         config_fault: store.events().last_config_fault().await?,
         config_waiting: store.events().keys_waiting_for_restart().await?,
@@ -154,8 +168,9 @@ pub fn render(status: &Status, now: Timestamp) -> String {
             row("source", format!("asked not to be called before {}", moment(until, now)));
         }
     }
-    if let Some((until, why)) = &status.provider_suspended {
-        row("PROVIDER", format!("suspended until {}: {why}", moment(*until, now)));
+    row("provider", describe_provider(status, now));
+    for message in &status.undelivered {
+        row("undelivered", describe_message(message, now));
     }
     if let Some(fault) = &status.agent_fault {
         row("AGENT", fault.clone());
@@ -194,6 +209,46 @@ fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
         BreakerState::HalfOpen { since, .. } => {
             format!("half-open: probing since {}", moment(*since, now))
         }
+    }
+}
+
+fn describe_provider(status: &Status, now: Timestamp) -> String {
+    match &status.provider {
+        Some(hold) => format!(
+            "{} until {}: {}; `heartbeat retry --provider` lifts it",
+            match hold.kind {
+                HoldKind::Outage => "DOWN, no session starts",
+                HoldKind::Credential => "REFUSES THE CREDENTIAL, no session starts",
+                HoldKind::Limit => "SUSPENDED, no session starts",
+                HoldKind::Probing => "being probed",
+            },
+            moment(hold.until, now),
+            hold.reason
+        ),
+        None => match (&status.provider_breaker.state, status.provider_breaker.failures) {
+            (BreakerState::Closed, 0) => "closed: the provider answers".into(),
+            (BreakerState::Closed, failures) => format!("closed, {failures} failure(s) in a row"),
+            (BreakerState::HalfOpen { since }, _) => {
+                format!("half-open: probing since {}", moment(*since, now))
+            }
+            (BreakerState::Open { .. }, _) => "down; the next run probes it".into(),
+        },
+    }
+}
+
+fn describe_message(message: &Message, now: Timestamp) -> String {
+    let what = match &message.item {
+        Some(item) => format!("comment on {}", short_key(item)),
+        None => "digest of a run".to_owned(),
+    };
+    let why = message.last_error.as_deref().unwrap_or("not tried yet");
+    let attempts = message.attempts;
+    match message.state {
+        MessageState::Failed => format!("{what}: GIVEN UP after {attempts} attempts: {why}"),
+        _ => format!(
+            "{what}: attempts so far: {attempts}, next {}: {why}",
+            moment(message.next_attempt, now)
+        ),
     }
 }
 

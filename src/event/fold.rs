@@ -219,6 +219,9 @@ impl RunView {
             }
             Event::ItemWaiting { .. } => self.waiting += 1,
             Event::ItemParked { .. } => self.parked += 1,
+            Event::ProviderBreakerChanged { from, to, reason, .. } => {
+                self.notices.push(format!("provider's circuit breaker {from} → {to}: {reason}"));
+            }
             Event::ProviderSuspended { until, reason } => {
                 self.notices.push(format!("provider suspended until {until}: {reason}"));
             }

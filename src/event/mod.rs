@@ -361,6 +361,17 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
+    /// The model provider's circuit breaker changed its state.
+    ProviderBreakerChanged {
+        /// Before.
+        from: String,
+        /// After.
+        to: String,
+        /// Until when it holds, if it holds.
+        until: Option<Timestamp>,
+        /// What led to it.
+        reason: String,
+    },
     /// The provider refuses more work.
     ProviderSuspended {
         /// Until.

@@ -76,6 +76,10 @@ pub enum Reason {
     Budget,
     /// The provider refuses more work until a stated time.
     ProviderLimit,
+    /// The provider does not answer, or only with errors of its own.
+    ProviderDown,
+    /// The provider refuses the agent's credential.
+    ProviderCredential,
     /// The agent cannot be used as it is configured.
     AgentConfig,
     /// Its code base is not there.

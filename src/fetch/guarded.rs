@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::breaker::{Admission, Signal};
 use super::{FailureClass, FetchError, FetchRequest, Notebook, Page, Pages, Source};
+use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{BoxFuture, Breaker, BreakerState};
@@ -69,7 +69,7 @@ impl Guard {
 
     async fn record(&self, signal: Signal, reason: &str) -> Result<(), FetchError> {
         let now = self.clock.now();
-        self.change(reason, move |breaker| breaker.record(signal, now)).await
+        self.change(reason, move |breaker| breaker.record(signal, now, &TRACKER)).await
     }
 
     /// Records a failure and returns it, with the error of recording it if there was one.
@@ -112,9 +112,9 @@ impl Guard {
             && remembered.opened_with.as_ref() != setting;
         let admission = if changed {
             let reason = "configuration or credential changed";
-            self.change(reason, move |breaker| breaker.admit_changed(now)).await?
+            self.change(reason, move |breaker| breaker.admit_changed(now, &TRACKER)).await?
         } else {
-            self.change("hold is over", move |breaker| breaker.admit(now)).await?
+            self.change("hold is over", move |breaker| breaker.admit(now, &TRACKER)).await?
         };
         match admission {
             Admission::Refused { until } => Err(refused(self.notebook.name(), until, opened_by)),

@@ -4,7 +4,6 @@
 //! The circuit breaker and the retry policy are pure; their state lives in the store.
 
 pub mod ado;
-pub mod breaker;
 mod guarded;
 pub mod memory;
 pub mod retry;

@@ -138,6 +138,8 @@ pub enum FailureKind {
     MaxOutputTokens,
     /// The provider answered with an error that retrying may cure.
     ApiError,
+    /// The provider failed on this request while it answered others.
+    RequestFailed,
     /// The provider refused the request itself.
     InvalidRequest,
     /// The provider refused one of the settings that every request has.
@@ -182,6 +184,8 @@ impl Outcome {
             // No session starts unless its own time limit fits into the run's: it had its time.
             Self::Cancelled { why: FailureKind::RunDeadline } => RetryClass::CountsAsAttempt,
             Self::Cancelled { .. } | Self::ProviderLimit { .. } => RetryClass::DoesNotCount,
+            // The provider failed, not the item.
+            Self::AgentError { why: FailureKind::ApiError } => RetryClass::DoesNotCount,
             // Nothing was started: the machine or the configuration is to blame.
             Self::SpawnFailed { .. } => RetryClass::DoesNotCount,
             outcome if outcome.is_configuration() => RetryClass::DoesNotCount,
@@ -201,17 +205,16 @@ impl Outcome {
         )
     }
 
-    /// Does it count with its worst case? One that never reached the provider cost nothing; one that
-    /// did and never told its cost may have cost all of it.
+    /// Is it booked with its worst case? Only a session that ended without reporting a cost is, and
+    /// only if it may have reached the provider.
     pub fn counts_at_worst(&self, usage: &Usage) -> bool {
-        let told = self.is_success() || usage.cost > Usd::ZERO;
         let never_asked = matches!(
             self,
             Self::SpawnFailed { .. }
                 | Self::BadOutput { why: FailureKind::NoJson | FailureKind::NotSent }
                 | Self::ProviderLimit { .. }
         ) || self.is_configuration();
-        !told && !never_asked
+        !usage.reported && !never_asked
     }
 
     /// The exit code of the agent, where it left with one.
@@ -266,11 +269,33 @@ pub struct Usage {
     pub cache_creation_tokens: u64,
     /// In US dollars.
     pub cost: Usd,
+    /// The agent reported the cost, zero included.
+    #[serde(default)]
+    pub reported: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reported_cost_is_what_is_booked_whatever_the_end() {
+        let reported = Usage { reported: true, ..Usage::default() };
+        let error = |why| Outcome::AgentError { why };
+        for outcome in [
+            Outcome::Completed,
+            error(FailureKind::ApiError),
+            error(FailureKind::MaxTurns),
+            Outcome::TimedOut,
+            Outcome::OverBudget,
+            Outcome::ExitCode { code: 1 },
+        ] {
+            assert!(!outcome.counts_at_worst(&reported), "{outcome}");
+            assert!(outcome.counts_at_worst(&Usage::default()), "{outcome}");
+        }
+        let spawn = Outcome::SpawnFailed { why: FailureKind::NotFound };
+        assert!(!spawn.counts_at_worst(&Usage::default()), "it never reached the provider");
+    }
 
     #[test]
     fn outcomes_are_told_in_words() {

@@ -33,6 +33,9 @@ fn step_line(event: &Event) -> Option<String> {
         Event::TriageEnded { triaged, deep, .. } => {
             format!("triage   {triaged} verdicts, {deep} for deep analysis")
         }
+        Event::ProviderBreakerChanged { from, to, reason, .. } => {
+            format!("provider breaker {from} → {to}: {reason}")
+        }
         Event::ProviderSuspended { until, reason } => {
             format!("provider suspended until {until}: {reason}")
         }

@@ -108,7 +108,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::event::{LiveVerdict, Liveness, RunOutcome, RunSummary, Sink, Trigger};
     use crate::model::{RunId, SessionId, Stage};
-    use crate::store::{Store, run_folder};
+    use crate::store::{Digest, Store, run_folder};
 
     const EVERY: Duration = Duration::from_millis(20);
 
@@ -173,7 +173,11 @@ mod tests {
         journal.emit(Event::SessionLiveness { session, liveness });
         journal.flush().await.unwrap();
         until(&folder, |live| live["sessions"][session.to_string()]["verdict"] == "quiet").await;
-        journal.runs().end(run, RunOutcome::Completed, RunSummary::default()).await.unwrap();
+        journal
+            .runs()
+            .end(run, RunOutcome::Completed, RunSummary::default(), Digest::None)
+            .await
+            .unwrap();
         keeping.await.unwrap();
         let last = read(&folder).unwrap();
         assert_eq!(last["outcome"], "completed");

@@ -128,7 +128,8 @@ async fn finished(cx: &RunContext, session: SessionId, mut finding: Finding) -> 
     if removed > 0 {
         tracing::error!(session_id = %session, texts = removed, "removed one of heartbeat's credentials from a finding");
     }
-    DeepResult::Finished(Box::new(finding))
+    let comment = cx.edges.publisher.is_some().then(|| analyze::markdown(&finding));
+    DeepResult::Finished { finding: Box::new(finding), comment }
 }
 
 /// A panic on a strange answer must not reach the run: the next one would meet the same answer.
@@ -159,7 +160,9 @@ fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureK
 /// Why an item stays queued after a session that is not counted.
 pub(super) fn deferral_reason(outcome: &Outcome) -> Reason {
     match outcome {
+        Outcome::ProviderLimit { why: FailureKind::Authentication } => Reason::ProviderCredential,
         Outcome::ProviderLimit { .. } => Reason::ProviderLimit,
+        Outcome::AgentError { why: FailureKind::ApiError } => Reason::ProviderDown,
         outcome if outcome.is_configuration() => Reason::AgentConfig,
         Outcome::SpawnFailed { .. } => Reason::CannotStart,
         Outcome::Cancelled { why: FailureKind::ItemGone } => Reason::OutOfQuery,

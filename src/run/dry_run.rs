@@ -170,7 +170,12 @@ async fn check_write_back(cx: &RunContext, queue: &[QueuedItem]) -> Option<Strin
     let publisher = cx.edges.publisher.as_ref()?;
     let item = queue.first()?;
     let (id, rev) = (item.id(), item.revision());
-    let write = Publishing { id, rev, comment: "A finding would stand here.".to_owned() };
+    let write = Publishing {
+        id,
+        rev,
+        comment: "A finding would stand here.".to_owned(),
+        may_be_there: false,
+    };
     Some(match publisher.validate(write).await {
         Ok(()) => format!("the tracker would accept a comment and the tag on #{id}"),
         Err(error) => format!("the tracker would reject it on #{id}: {error}"),

@@ -32,6 +32,11 @@ pub struct Edges {
 pub trait Secrets: Send + Sync {
     /// All of them, now.
     fn held(&self) -> BoxFuture<'_, HeldSecrets>;
+
+    /// Keyed fingerprint of the agent's credential, to see whether it changed; none: unknown.
+    fn agent_fingerprint<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async { None })
+    }
 }
 
 /// A set that stays as it is.
@@ -50,6 +55,8 @@ pub struct Publishing {
     pub rev: i64,
     /// As Markdown.
     pub comment: String,
+    /// An earlier attempt may have arrived: look for it before writing.
+    pub may_be_there: bool,
 }
 
 /// Leaves findings where people work.

@@ -6,7 +6,7 @@ use crate::event::{Reason, RunOutcome, RunSummary};
 use crate::fetch::FetchError;
 use crate::model::FailureClass;
 use crate::prompt::PromptError;
-use crate::store::StoreError;
+use crate::store::{Digest, StoreError};
 
 /// Why a run could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,12 @@ pub enum RunError {
     /// The agent cannot be used as it is configured.
     #[error("{0}. The items stay queued and no attempt is counted")]
     AgentConfig(String),
+    /// The model provider refuses the agent's credential.
+    #[error(
+        "the model provider refuses the agent's credential: {0}. A changed credential is tried at \
+         once; the items stay queued and no attempt is counted"
+    )]
+    AgentCredential(String),
     /// A code base is missing.
     #[error("{0}. Its items stay queued and no attempt is counted")]
     NoCodeBase(CodeError),
@@ -63,6 +69,7 @@ impl RunError {
     pub(super) const fn refusal(&self) -> Reason {
         match self {
             Self::AgentConfig(_) | Self::Prompt(_) => Reason::AgentConfig,
+            Self::AgentCredential(_) => Reason::ProviderCredential,
             Self::NoCodeBase(_) => Reason::NoCodeBase,
             _ => Reason::CannotStart,
         }
@@ -88,7 +95,11 @@ pub(super) async fn end_run(
     let error = worked.err();
     let view = cx.journal.settled_view().await?;
     let (outcome, summary) = (outcome(cx, error.as_ref(), &view), view.figures());
-    match (cx.journal.runs().end(cx.id, outcome, summary).await, error) {
+    let digest = match cx.config.report.webhook_env.is_empty() {
+        true => Digest::None,
+        false => Digest::Queued,
+    };
+    match (cx.journal.runs().end(cx.id, outcome, summary, digest).await, error) {
         (Ok(()), error) => Ok(RunEnd { outcome, summary, error }),
         // The first failure of the state is the one to report.
         (Err(_), Some(RunError::Store(first))) => Err(first),
@@ -101,6 +112,7 @@ fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutc
     match error {
         Some(RunError::Store(_)) => RunOutcome::StoreFailed,
         Some(RunError::Fetch(error)) => fetch_outcome(error.class),
+        Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
         Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
             RunOutcome::ConfigRefused
         }

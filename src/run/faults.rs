@@ -18,12 +18,13 @@ pub(super) async fn shown_by(
     let last_line = end.stderr_tail.trim().lines().next_back().unwrap_or_default();
     if let Some(advice) = setting_to_correct(&end.outcome, stage, &cx.config) {
         tracing::error!(%stage, %advice, stderr = last_line, "the agent cannot be used");
-        cx.journal.provider().note_agent_fault(Some(advice.clone())).await?;
+        let known = advice.clone();
+        cx.journal.provider().update(|record| record.agent_fault = Some(known)).await?;
         return Ok(Some(RunError::AgentConfig(advice)));
     }
     if end.outcome.is_success() {
         // Only a reply of the model shows that the agent works.
-        cx.journal.provider().note_agent_fault(None).await?;
+        cx.journal.provider().update(|record| record.agent_fault = None).await?;
     }
     if !matches!(end.outcome, Outcome::SpawnFailed { .. }) {
         return Ok(None);

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::faults::{provider_reason, shown_by};
+use super::faults::shown_by;
+use super::provider::{self, ProviderGate};
 use super::stop::deferral_reason;
 use super::{Job, RunContext, RunError};
 use crate::event::Reason;
-use crate::model::{ItemKey, Outcome, SessionEnd, SessionId, SessionRef, Stage};
+use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::schedule::day_in;
@@ -21,10 +22,6 @@ use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is tried again.
 const RETRY_GATE: Duration = Duration::from_millis(500);
-/// How long no session is started after the provider refused one without saying until when.
-const UNSTATED_SUSPENSION: jiff::SignedDuration = jiff::SignedDuration::from_mins(15);
-/// The one provider so far.
-const PROVIDER: &str = "agent";
 
 /// A session to start.
 pub(super) struct Launch {
@@ -120,12 +117,19 @@ async fn wait_for_gates(
         if let Some(stop) = cx.stop.reason() {
             return Ok(Some(deferral_reason(stop)));
         }
-        if let Some((until, why)) = cx.store().provider().suspension(PROVIDER, cx.now()).await? {
-            let detail = format!("the provider is suspended until {until}: {why}");
-            refuse(Reason::ProviderLimit, detail);
-            return Ok(Some(Reason::ProviderLimit));
-        }
-        let Err((reason, detail)) = cx.edges.gate.admit().await else { break };
+        // The machine first: it costs nothing to ask, and a probe needs its consent as well.
+        let closed = match cx.edges.gate.admit().await {
+            Err(closed) => closed,
+            Ok(()) => match provider::admit(cx).await? {
+                ProviderGate::Open => break,
+                ProviderGate::Busy(detail) => (Reason::ProviderDown, detail),
+                ProviderGate::Closed(reason, detail) => {
+                    refuse(reason, detail);
+                    return Ok(Some(reason));
+                }
+            },
+        };
+        let (reason, detail) = closed;
         if reported != Some(reason) {
             refuse(reason, detail);
             reported = Some(reason);
@@ -184,12 +188,8 @@ async fn ended(
     attempt: u32,
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
-    if let Outcome::ProviderLimit { why } = &end.outcome {
-        // A provider's limit applies to all sessions, until its stated reset.
-        let until = end.suspended_until.unwrap_or(cx.now() + UNSTATED_SUSPENSION);
-        let reason = provider_reason(*why, &cx.config);
-        cx.journal.provider().suspend(PROVIDER, until, reason).await?;
-    }
+    provider::note(cx, &end).await?;
     let fault = shown_by(cx, launch.stage, &end).await?;
+    let end = SessionEnd { outcome: provider::outcome_for_item(cx, &end).await?, ..end };
     Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))
 }

@@ -24,8 +24,10 @@ mod faults;
 mod fetch;
 mod first_run;
 mod launch;
+mod outbox;
 mod plan;
 mod pool;
+mod provider;
 mod recheck;
 mod record;
 mod recover;
@@ -60,8 +62,10 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
     let _timer = cx.stop.start_deadline();
     recover::finish_interrupted(cx).await?;
     let queues = read(cx).await?;
+    provider::probe_if_due(cx, &queues).await?;
     let deep = triage::judge(cx, queues).await?;
-    pool::work_through(cx, deep, analyse).await
+    pool::work_through(cx, deep, analyse).await?;
+    provider::ensure_credential(cx).await
 }
 
 /// Reads what changed and what earlier runs left, and decides on every item. A page is stored

@@ -4,10 +4,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::launch::claim_for;
-use super::{RunContext, RunError, analyse, code, record};
+use super::{RunContext, RunError, analyse, code, outbox};
 use crate::dedupe::QueuedItem;
 use crate::model::{ItemId, ItemKey, Outcome, SessionEnd, Stage, Usd};
-use crate::store::{BudgetCaps, Claim, DeepResult, StoreError, TriageResult, UnappliedSession};
+use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
 use crate::triage::{self, Checked};
 
 /// Ends orphaned sessions, gives back claims whose session never started, and applies results that
@@ -21,7 +21,7 @@ pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> 
             Stage::Deep => apply_deep(cx, session).await?,
         }
     }
-    Ok(())
+    outbox::deliver_comments(cx).await
 }
 
 /// Analyses of these items panicked. Their sessions are swept; each panic is a failed attempt.
@@ -79,14 +79,5 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
         SessionEnd { output: left.output, usage: left.usage, ..SessionEnd::empty(left.outcome) };
     let root = code::root_read_for(cx, key.clone()).await?;
     let result = analyse::result_of(cx, left.session, end, left.attempt, root.as_deref()).await;
-    cx.journal
-        .results()
-        .apply_deep(left.session, cx.id, key.clone(), print, result.clone())
-        .await?;
-    let DeepResult::Finished(finding) = result else { return Ok(()) };
-    // Nothing was read since: the stored revision is the one the finding was made from.
-    match cx.store().items().get(key.clone()).await? {
-        Some(row) => record::publish(cx, &key, row.revision, &finding).await,
-        None => Ok(()),
-    }
+    Ok(cx.journal.results().apply_deep(left.session, cx.id, key, print, result).await?)
 }

@@ -90,7 +90,10 @@ pub(super) fn reserve(
 /// The real cost takes the place of the worst case.
 pub(super) fn settle(transaction: &Transaction<'_>, session: SessionId, cost: Usd) -> Sql<()> {
     transaction
-        .execute("UPDATE budget SET spent = ?2 WHERE session = ?1", params![session, cost])
+        .execute(
+            "UPDATE budget SET spent = ?2, estimated = 0 WHERE session = ?1",
+            params![session, cost],
+        )
         .map(drop)
 }
 
@@ -98,7 +101,8 @@ pub(super) fn settle(transaction: &Transaction<'_>, session: SessionId, cost: Us
 pub(super) fn settle_at_worst(transaction: &Transaction<'_>, session: SessionId) -> Sql<()> {
     transaction
         .execute(
-            "UPDATE budget SET spent = reserved WHERE session = ?1 AND spent IS NULL",
+            "UPDATE budget SET spent = reserved, estimated = 1
+             WHERE session = ?1 AND spent IS NULL",
             [session],
         )
         .map(drop)

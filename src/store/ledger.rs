@@ -159,7 +159,8 @@ const fn unbits(value: i64) -> u64 {
     value.cast_unsigned()
 }
 
-/// Where the cost is not known it is the worst case, so that the account is never below the truth.
+/// Books what the agent reported, zero included. One that ended without reporting a cost is booked
+/// with its worst case.
 fn settle(
     transaction: &Transaction<'_>,
     session: SessionId,

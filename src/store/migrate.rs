@@ -8,9 +8,10 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
+    include_str!("../../migrations/0003_provider_and_outbox.sql"),
 ];
 
 /// The schema this binary works with.
@@ -70,6 +71,7 @@ mod tests {
     const SAMPLES: [&str; MIGRATIONS.len()] = [
         include_str!("../../tests/data/migrations/0001_sample.sql"),
         include_str!("../../tests/data/migrations/0002_sample.sql"),
+        include_str!("../../tests/data/migrations/0003_sample.sql"),
     ];
 
     #[tokio::test]
@@ -99,6 +101,13 @@ mod tests {
             .map(|attempt| attempt.counted)
             .collect();
         assert_eq!(counted, [true, false]);
+        let provider = store.provider().record().await.unwrap();
+        assert_eq!(provider.limit.unwrap().until.as_millisecond(), 1_763_290_800_000);
+        assert_eq!(provider.agent_fault.as_deref(), Some("correct [triage] model"));
+        let spent = store.budget().by_stage_since("2026-11-16".into()).await.unwrap();
+        assert_eq!(spent[0].estimated.micros(), 1_500_000, "the one without a cost");
+        let messages = store.outbox().of_item(key(1)).await.unwrap();
+        assert_eq!((messages[0].attempts, messages[0].revision), (1, Some(4)));
     }
 
     #[tokio::test]

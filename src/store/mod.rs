@@ -25,10 +25,10 @@ mod ledger;
 mod lock;
 mod migrate;
 mod ndjson;
+mod outbox;
 mod pages;
 mod place;
 mod provider;
-mod publications;
 mod results;
 mod retention;
 mod rows;
@@ -62,17 +62,18 @@ pub use journal::{Journal, run_folder};
 pub use lock::{Held, Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
 pub use ndjson::catch_up;
+pub use outbox::{Delivery, MAX_DELIVERIES, Message, MessageKind, MessageState, Undelivered};
 pub use pages::{PageRecord, Planned, Write};
 pub use place::{prepare_folder, refuse_foreign};
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
-pub use runs::RunRow;
+pub use runs::{Digest, RunRow};
 pub use sessions::{ActiveSession, AttemptRow, SessionRow};
 pub use sources::FirstRunFact;
 pub use spending::StageSpending;
 pub use subjects::{
-    Budget, Claims, Events, Findings, Items, Provider, Publications, Reader, Results, Runs,
-    Sessions, Sources, Ticks,
+    Budget, Claims, Events, Findings, Items, Outbox, Provider, Reader, Results, Runs, Sessions,
+    Sources, Ticks,
 };
 pub use ticks::TickRow;
 pub use totals::{DURATION_BUCKETS, SessionTotal, Totals};

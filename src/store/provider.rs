@@ -1,92 +1,69 @@
-//! The provider's own limits: no session starts before the stated reset.
+//! What is known about the model provider: one record, changed in one transaction.
 
-use jiff::{SignedDuration, Timestamp};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::Ms;
+use super::rows::{from_json, to_json};
 use super::subjects::{Provider, Reader};
-use super::{Journal, StoreError};
+use super::{Journal, Sql, StoreError};
+use crate::breaker::provider::ProviderRecord;
 use crate::event::Event;
 
-/// The longest limits are weekly; a later time was written by a clock that was wrong.
-const LONGEST_SUSPENSION: SignedDuration = SignedDuration::from_hours(24 * 8);
+/// The one provider so far.
+const AGENT: &str = "agent";
 
-/// The row that keeps what is wrong with the agent's configuration, beside the provider's own.
-const AGENT_CONFIGURATION: &str = "agent configuration";
+impl<R: Reader> Provider<'_, R> {
+    /// The record; the default before the first session.
+    pub async fn record(self) -> Result<ProviderRecord, StoreError> {
+        self.read(load).await
+    }
+}
 
 impl Provider<'_, Journal> {
-    /// Remembers what is wrong with the agent's configuration, for those who look; or that nothing
-    /// is, by what a session has shown. It holds nobody up: the next run tries again.
-    pub async fn note_agent_fault(self, fault: Option<String>) -> Result<(), StoreError> {
-        let known = self.agent_fault(self.0.clock().now()).await?;
-        if fault == known {
-            return Ok(());
-        }
-        let until = self.0.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or_default();
-        self.0
-            .commit(move |transaction, _| {
-                transaction
-                    .execute("DELETE FROM provider WHERE name = ?1", [AGENT_CONFIGURATION])?;
-                if let Some(fault) = fault {
-                    transaction.execute(
-                        "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)",
-                        params![AGENT_CONFIGURATION, Ms(until), fault],
-                    )?;
-                }
-                Ok(())
-            })
-            .await
-    }
-
-    /// Remembers that the provider called `name` refuses work until `until`, or for the longest time
-    /// that is believed: then it is asked again.
-    pub async fn suspend(
+    /// Changes the record, whoever else changes it. A breaker that opens or closes and a new limit
+    /// are events.
+    pub async fn update<T: Send + 'static>(
         self,
-        name: &'static str,
-        until: Timestamp,
-        reason: String,
-    ) -> Result<(), StoreError> {
-        let furthest = self.0.clock().now().saturating_add(LONGEST_SUSPENSION).unwrap_or(until);
-        let until = until.min(furthest);
+        change: impl FnOnce(&mut ProviderRecord) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.0
             .commit(move |transaction, events| {
-                transaction.execute(
-                    "INSERT INTO provider (name, until, reason) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (name) DO UPDATE SET until = ?2, reason = ?3
-                 WHERE until < ?2 OR until > ?4",
-                    params![name, Ms(until), reason, Ms(furthest)],
-                )?;
-                events.push(Event::ProviderSuspended { until, reason });
-                Ok(())
+                let before = load(transaction)?;
+                let mut after = before.clone();
+                let value = change(&mut after);
+                if after != before {
+                    transaction.execute(
+                        "INSERT INTO provider_record (name, record) VALUES (?1, ?2)
+                         ON CONFLICT (name) DO UPDATE SET record = ?2",
+                        params![AGENT, to_json(&after)?],
+                    )?;
+                }
+                events.extend(changes(&before, &after));
+                Ok(value)
             })
             .await
     }
 }
 
-impl<R: Reader> Provider<'_, R> {
-    /// What was last found wrong with the agent's configuration, unless a session has worked since.
-    pub async fn agent_fault(self, now: Timestamp) -> Result<Option<String>, StoreError> {
-        let fault = self.suspension(AGENT_CONFIGURATION, now).await?;
-        Ok(fault.map(|(_, reason)| reason))
-    }
+fn load(connection: &Connection) -> Sql<ProviderRecord> {
+    let sql = "SELECT record FROM provider_record WHERE name = ?1";
+    let found = connection.query_row(sql, [AGENT], |row| from_json(row, "record")).optional()?;
+    Ok(found.unwrap_or_default())
+}
 
-    /// Until when the provider refuses work, and why; none if it does not.
-    pub async fn suspension(
-        self,
-        name: &'static str,
-        now: Timestamp,
-    ) -> Result<Option<(Timestamp, String)>, StoreError> {
-        let furthest = now.saturating_add(LONGEST_SUSPENSION).unwrap_or(now);
-        self.read(move |connection| {
-            connection
-                .query_row(
-                    "SELECT until, reason FROM provider
-                     WHERE name = ?1 AND until > ?2 AND until <= ?3",
-                    params![name, Ms(now), Ms(furthest)],
-                    |row| Ok((row.get::<_, Ms>(0)?.0, row.get(1)?)),
-                )
-                .optional()
-        })
-        .await
+fn changes(before: &ProviderRecord, after: &ProviderRecord) -> Vec<Event> {
+    let mut events = Vec::new();
+    let (from, to) = (&before.breaker.state, &after.breaker.state);
+    if from != to {
+        let reason = after.last_failure.clone().unwrap_or_else(|| "it answers again".to_owned());
+        events.push(Event::ProviderBreakerChanged {
+            from: from.into_str().to_owned(),
+            to: to.into_str().to_owned(),
+            until: to.until(),
+            reason,
+        });
     }
+    if let Some(limit) = after.limit.clone().filter(|_| before.limit != after.limit) {
+        events.push(Event::ProviderSuspended { until: limit.until, reason: limit.reason });
+    }
+    events
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json};
 use super::subjects::{Reader, Results};
-use super::{Journal, Sql, StoreError, budget};
+use super::{Journal, Sql, StoreError, budget, outbox};
 use crate::event::{Event, Reason};
 use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
 
@@ -31,7 +31,11 @@ pub struct TriageResult {
 /// What a deep session means for its item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeepResult {
-    Finished(Box<Finding>),
+    Finished {
+        finding: Box<Finding>,
+        /// For its work item, if findings are published there.
+        comment: Option<String>,
+    },
     /// Failed; it is tried again, not before this time.
     TryAgain(Outcome, Timestamp),
     /// Failed for the last time.
@@ -141,8 +145,11 @@ impl Results<'_, Journal> {
             .commit(move |transaction, events| {
                 let subject = Subject { session, run, key: &key, fingerprint: &fingerprint, now };
                 let outcome = match &result {
-                    DeepResult::Finished(finding) => {
+                    DeepResult::Finished { finding, comment } => {
                         events.push(finish(transaction, &subject, finding)?);
+                        if let Some(comment) = comment {
+                            outbox::queue_comment(transaction, &key, session, run, comment, now)?;
+                        }
                         &Outcome::Completed
                     }
                     DeepResult::TryAgain(outcome, next) => {

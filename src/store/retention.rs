@@ -74,6 +74,10 @@ impl Store {
         }
         let outputs = self.transact_here(|transaction| {
             transaction.execute(
+                "DELETE FROM outbox WHERE state = 'delivered' AND ended_at < ?1",
+                [Ms(before)],
+            )?;
+            transaction.execute(
                 "UPDATE sessions SET output = NULL
                  WHERE applied = 1 AND output IS NOT NULL AND ended_at < ?1",
                 [Ms(before)],

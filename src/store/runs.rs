@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::rows::{Ms, from_optional_json, from_optional_word, from_word, to_json};
 use super::subjects::{Reader, Runs};
-use super::{Journal, Sql, StoreError};
+use super::{Journal, Sql, StoreError, outbox};
 use crate::event::{Event, RunOutcome, RunSummary, Trigger};
 use crate::model::RunId;
 
@@ -20,6 +20,13 @@ pub struct RunRow {
     pub ended_at: Option<Timestamp>,
     pub outcome: Option<RunOutcome>,
     pub summary: Option<RunSummary>,
+}
+
+/// Whether the end of a run is announced by the webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Digest {
+    Queued,
+    None,
 }
 
 impl Runs<'_, Journal> {
@@ -53,6 +60,7 @@ impl Runs<'_, Journal> {
         run: RunId,
         outcome: RunOutcome,
         summary: RunSummary,
+        digest: Digest,
     ) -> Result<(), StoreError> {
         let now = self.0.clock().now();
         self.0
@@ -71,6 +79,9 @@ impl Runs<'_, Journal> {
                 )?;
                 let duration = now.duration_since(started.0).as_millis();
                 let duration_ms = u64::try_from(duration).unwrap_or(0);
+                if digest == Digest::Queued {
+                    outbox::queue_digest(transaction, run, now)?;
+                }
                 events.push(Event::RunEnded { outcome, summary, duration_ms });
                 Ok(())
             })

@@ -25,14 +25,12 @@ pub struct StageSpending {
     pub reserved: Usd,
 }
 
-/// A session that reported a cost was settled with it; any other sum is the worst case.
 const SUMS: &str = "
     SELECT b.day AS day, b.stage AS stage, count(*) AS sessions,
            coalesce(sum(b.spent), 0) AS spent,
-           coalesce(sum(CASE WHEN coalesce(json_extract(s.usage, '$.cost'), 0) = 0
-                             THEN b.spent END), 0) AS estimated,
+           coalesce(sum(CASE WHEN b.estimated = 1 THEN b.spent END), 0) AS estimated,
            coalesce(sum(CASE WHEN b.spent IS NULL THEN b.reserved END), 0) AS reserved
-    FROM budget b LEFT JOIN sessions s USING (session)";
+    FROM budget b";
 
 const ORDER: &str = "GROUP BY b.day, b.stage ORDER BY b.day DESC, b.stage DESC";
 

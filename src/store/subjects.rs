@@ -108,10 +108,10 @@ subjects! {
     events: Events,
     /// Money: reserved and spent (`budget`, `spending`).
     budget: Budget,
-    /// The model provider's limits and the agent's configuration (`provider`).
+    /// What is known about the model provider (`provider`).
     provider: Provider,
     /// What is remembered about a source and how far it was read (`sources`).
     sources: Sources,
-    /// What we wrote to the tracker (`publications`).
-    publications: Publications,
+    /// What is to be published (`outbox`).
+    outbox: Outbox,
 }

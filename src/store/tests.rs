@@ -120,7 +120,7 @@ fn ended(outcome: Outcome, cost: f64) -> SessionEnd {
     SessionEnd {
         outcome,
         output: Some(serde_json::json!({"answer": 1})),
-        usage: Usage { cost: Usd::from_dollars(cost), ..Usage::default() },
+        usage: Usage { cost: Usd::from_dollars(cost), reported: cost > 0.0, ..Usage::default() },
         suspended_until: None,
         duration: Duration::from_secs(1),
         reads: 0,
@@ -216,7 +216,7 @@ async fn a_deep_item_goes_from_pending_to_done_once() {
     let unapplied = store.results().unapplied().await.unwrap();
     assert_eq!(unapplied.len(), 1, "a crash here would lose nothing");
     assert_eq!(unapplied[0].output, Some(serde_json::json!({"answer": 1})));
-    let result = DeepResult::Finished(Box::new(finding()));
+    let result = DeepResult::Finished { finding: Box::new(finding()), comment: None };
     journal
         .results()
         .apply_deep(first.session, state.run, key(1), "f1".into(), result)
@@ -374,7 +374,7 @@ async fn an_unfinished_run_is_closed_as_crashed_by_the_next() {
     let next = RunId(Uuid::now_v7());
     state.journal.runs().begin(next, Trigger::Schedule, 3).await.unwrap();
     let summary = RunSummary { fetched: 3, ..RunSummary::default() };
-    state.journal.runs().end(next, RunOutcome::Completed, summary).await.unwrap();
+    state.journal.runs().end(next, RunOutcome::Completed, summary, Digest::None).await.unwrap();
     let runs = state.journal.store().runs().newest(10).await.unwrap();
     let crashed = runs.iter().find(|run| run.run == state.run).unwrap();
     let completed = runs.iter().find(|run| run.run == next).unwrap();
@@ -477,7 +477,12 @@ async fn events_go_by_age_but_findings_and_the_newest_runs_stay() {
     let store = state.journal.store();
     store_much(&state, 1).await.unwrap();
     let summary = RunSummary::default();
-    state.journal.runs().end(state.run, RunOutcome::Completed, summary).await.unwrap();
+    state
+        .journal
+        .runs()
+        .end(state.run, RunOutcome::Completed, summary, Digest::None)
+        .await
+        .unwrap();
     let month = Duration::from_secs(30 * 86_400);
     let clock = state.journal.clock();
     clock.advance_ms(365 * 86_400_000);
@@ -488,7 +493,7 @@ async fn events_go_by_age_but_findings_and_the_newest_runs_stay() {
         clock.advance_ms(1000);
         let journal = Journal::open(store.clone(), clock.clone(), Some(run)).unwrap();
         journal.runs().begin(run, Trigger::Manual, 3).await.unwrap();
-        journal.runs().end(run, RunOutcome::NothingNew, summary).await.unwrap();
+        journal.runs().end(run, RunOutcome::NothingNew, summary, Digest::None).await.unwrap();
     }
     let pruned = store.prune(clock.now(), month).await.unwrap();
     assert_eq!((pruned.events, pruned.folders), (3, 1), "the first run's");

@@ -16,11 +16,11 @@ use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 
 /// Every table that moves, in an order that can be read back.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 13] = [
     "facts",
     "cursors",
     "breaker",
-    "provider",
+    "provider_record",
     "ticks",
     "runs",
     "heartbeat_state",
@@ -28,6 +28,7 @@ const TABLES: [&str; 12] = [
     "attempts",
     "findings",
     "budget",
+    "outbox",
     "events",
 ];
 

@@ -5,18 +5,18 @@ use std::ffi::OsStr;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::breaker::provider::Hold;
 use crate::clock::Clock;
-use crate::model::{Phase, SourceRecord, Usd};
+use crate::model::{Breaker, Phase, SourceRecord, Usd};
 use crate::process::machine::Machine;
 use crate::process::program;
 use crate::schedule::{Schedule, day_in};
 use crate::settings::Config;
 use crate::store::{
     ActiveSession, Held, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
+    Undelivered,
 };
 
-/// The one provider so far, as the run names it.
-const PROVIDER: &str = "agent";
 /// How many runs the history shows.
 const RUNS: u32 = 60;
 
@@ -45,8 +45,12 @@ pub struct Facts {
     pub store_fault: Option<String>,
     /// Why the agent cannot be started.
     pub agent_missing: Option<String>,
-    /// The provider refuses work until then, for this reason.
-    pub provider: Option<(Timestamp, String)>,
+    /// What keeps sessions from starting at the model provider.
+    pub provider: Option<Hold>,
+    /// The model provider's circuit breaker.
+    pub provider_breaker: Breaker,
+    /// Comments and digests that are not delivered.
+    pub outbox: Undelivered,
     /// What is wrong with the agent's configuration, as the last session has shown.
     pub agent_fault: Option<String>,
     /// Money today, in the schedule's time zone.
@@ -117,6 +121,8 @@ impl Facts {
             store_fault: None,
             agent_missing: None,
             provider: None,
+            provider_breaker: Breaker::default(),
+            outbox: Undelivered::default(),
             agent_fault: None,
             today: Spending::default(),
             today_by_stage: Vec::new(),
@@ -174,8 +180,11 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     if let Some(run) = facts.runs.first() {
         facts.run_spending = store.budget().in_run(run.run).await?;
     }
-    facts.provider = store.provider().suspension(PROVIDER, facts.now).await?;
-    facts.agent_fault = store.provider().agent_fault(facts.now).await?;
+    let provider = store.provider().record().await?;
+    facts.provider = provider.hold(facts.now);
+    facts.provider_breaker = provider.breaker;
+    facts.agent_fault = provider.agent_fault;
+    facts.outbox = store.outbox().undelivered().await?;
     facts.config_fault = store.events().last_config_fault().await?;
     if let Some(memory) = store.sources().memory(config.source.name.clone()).await? {
         facts.source = serde_json::from_str(&memory).map_err(StoreError::Unreadable)?;

@@ -11,7 +11,10 @@
 //! | `agent` | | its program is not there or may not be executed |
 //! | `stale_lock` | | a run holds the lock and gives no heartbeat |
 //! | `run_lost` | a run is on record as going on, and nobody holds the lock | |
-//! | `provider_suspended` | the agent's provider refuses work | |
+//! | `provider_suspended` | the agent's provider states a limit | |
+//! | `provider_down` | the agent's provider does not answer; its breaker is open | |
+//! | `provider_credential` | the agent's provider refuses the credential | |
+//! | `undelivered` | comments or digests were given up | |
 //! | `agent_config` | | no session can work with the agent's settings |
 //! | `budget` | more than 80 % of the day's budget is spent or reserved | |
 //! | `unkillable` | | a session's process cannot be ended |
@@ -23,6 +26,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::facts::Facts;
+use crate::breaker::provider::{Hold, HoldKind};
 use crate::event::RunOutcome;
 use crate::model::BreakerState;
 use crate::model::text::in_words;
@@ -79,6 +83,7 @@ pub fn judge(facts: &Facts, age: Duration) -> Health {
         agent,
         lock,
         provider,
+        undelivered,
         budget,
         escaped,
     ];
@@ -183,10 +188,21 @@ fn lock(facts: &Facts) -> Option<Doubt> {
     })
 }
 
+fn undelivered(facts: &Facts) -> Option<Doubt> {
+    let failed = facts.outbox.failed;
+    let message =
+        format!("{failed} comment(s) or digest(s) could not be delivered and were given up");
+    (failed > 0).then(|| degraded("undelivered", message))
+}
+
 fn provider(facts: &Facts) -> Option<Doubt> {
-    let (until, reason) = facts.provider.as_ref()?;
-    let message = format!("the provider is suspended until {until}: {reason}");
-    Some(degraded("provider_suspended", message))
+    let Hold { kind, until, reason } = facts.provider.as_ref()?;
+    let (code, what) = match kind {
+        HoldKind::Outage | HoldKind::Probing => ("provider_down", "is down"),
+        HoldKind::Credential => ("provider_credential", "refuses the credential"),
+        HoldKind::Limit => ("provider_suspended", "is suspended"),
+    };
+    Some(degraded(code, format!("the model provider {what} until {until}: {reason}")))
 }
 
 fn agent_config(facts: &Facts) -> Option<Doubt> {

@@ -1,6 +1,7 @@
 //! Every reason, one by one.
 
 use super::*;
+use crate::breaker::provider::{Hold, HoldKind};
 use crate::event::Trigger;
 use crate::model::{FailureClass, ProcessIdentity, RunId, SessionId, SessionRef, Stage, Usd};
 use crate::process::machine::Machine;
@@ -116,7 +117,8 @@ fn every_reason_degrades_or_fails_as_documented() {
         }),
         ("run lost", Degraded, "run_lost", |f| f.runs.insert(0, run(None))),
         ("provider", Degraded, "provider_suspended", |f| {
-            f.provider = Some((f.now, "usage limit".into()));
+            let (kind, reason) = (HoldKind::Limit, "usage limit".into());
+            f.provider = Some(Hold { kind, until: f.now, reason });
         }),
         ("agent", Unhealthy, "agent_config", |f| f.agent_fault = Some("correct it".into())),
         ("budget at 80 %", Healthy, "", |f| spend(f, 10.0, 6.0)),

@@ -71,9 +71,9 @@ pub fn state(
             "breaker": facts.source.breaker,
             "not_before": facts.source.not_before.filter(|until| *until > facts.now),
         },
-        "provider": facts.provider.as_ref().map(|(until, reason)| json!({
-            "until": until, "reason": reason,
-        })),
+        "provider": facts.provider,
+        "provider_breaker": facts.provider_breaker,
+        "outbox": facts.outbox,
         "budget": {
             "day": facts.today, "per_day": facts.limits.per_day,
             "run": facts.run_spending, "per_run": facts.limits.per_run,

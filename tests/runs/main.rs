@@ -10,5 +10,7 @@ mod bounds;
 mod fairness;
 mod model;
 mod order;
+mod outage;
+mod outbox;
 mod panics;
 mod world;

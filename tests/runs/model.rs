@@ -30,6 +30,7 @@ fn play() -> impl Strategy<Value = Play> {
     prop_oneof![
         6 => Just(Play::Good),
         5 => Just(Play::Fails),
+        2 => Just(Play::Outage),
         1 => Just(Play::Limited),
         1 => Just(Play::BadOutput),
         1 => Just(Play::Silent),
@@ -138,6 +139,15 @@ impl Model {
             Usd::from_dollars(PER_RUN).micros()
         );
         none(&budget, "I6: over the budget of a run");
+        none(
+            "SELECT count(*) FROM (
+                 SELECT sum(b.spent) AS booked, sum(CASE WHEN json_extract(s.usage, '$.reported')
+                     THEN CAST(round(json_extract(s.usage, '$.cost') * 1e6) AS INTEGER)
+                     ELSE b.reserved END) AS allowed
+                 FROM budget b JOIN sessions s USING (session) WHERE b.spent IS NOT NULL)
+             WHERE booked > allowed",
+            "more is booked than was reported or, where nothing was reported, reserved",
+        );
         if finished {
             none(
                 "SELECT count(*) FROM heartbeat_state WHERE phase = 'claimed'",

@@ -40,7 +40,7 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
             let lock = lock(patient, folder);
             let orphans = orphans(patient, &store).await;
             let budget = budget(patient, &store).await;
-            let last_session = last_session(patient, &store).await;
+            let last_session = last_session(&store).await;
             vec![Check::ok("state", found), lock, orphans, last_session, budget]
         }
     }
@@ -106,8 +106,8 @@ async fn orphans(patient: &DoctorInput, store: &Store) -> Check {
 }
 
 /// What only a session can show, such as a model that the provider does not know.
-async fn last_session(patient: &DoctorInput, store: &Store) -> Check {
-    match store.provider().agent_fault(patient.clock.now()).await {
+async fn last_session(store: &Store) -> Check {
+    match store.provider().record().await.map(|record| record.agent_fault) {
         Err(error) => Check::failed("last session", error.to_string(), MOVE),
         Ok(None) => Check::ok("last session", "reported no problem with the agent's settings"),
         Ok(Some(fault)) => {

@@ -42,6 +42,8 @@ pub struct RequestInfo<'a> {
     pub base_url: &'a str,
     /// Where the credential comes from.
     pub credential: &'a str,
+    /// It was a write.
+    pub writes: bool,
 }
 
 /// A failed request, before it becomes a [`FetchError`].
@@ -163,7 +165,7 @@ fn explain(
     asked: RequestInfo<'_>,
 ) -> String {
     use FailureClass as Class;
-    let RequestInfo { what, base_url, credential } = asked;
+    let RequestInfo { what, base_url, credential, writes } = asked;
     let text = match class {
         Class::Auth if (300..400).contains(&facts.status) => format!(
             "{base_url} redirected ({}) instead of returning {what}: the credential \
@@ -174,6 +176,11 @@ fn explain(
         Class::Auth => format!(
             "{base_url} does not accept the credential ({credential}) for {what}: it is missing, \
              expired, revoked or belongs to another organisation; renew it with scope vso.work"
+        ),
+        Class::Denied if writes => format!(
+            "{base_url} accepts the credential ({credential}) but denies {what}: write-back needs a \
+             credential that may edit work items (scope vso.work_write, \"Work Items: Read & write\") \
+             and permission to edit the item's area; or switch it off with [source] write_back"
         ),
         Class::Denied => format!(
             "{base_url} accepts the credential ({credential}) but denies access to {what}: grant \
@@ -320,6 +327,7 @@ mod tests {
         what: "the query",
         base_url: "https://dev.azure.com/contoso",
         credential: "the variable AZURE_DEVOPS_PAT",
+        writes: false,
     };
 
     fn answer(status: u16, content_type: &str) -> Facts {

@@ -241,7 +241,12 @@ impl Transport {
             return Ok(Answer { body, activity: facts.activity_id });
         }
         let origin = self.credential.origin();
-        let asked = RequestInfo { what: &call.what, base_url: &self.base_url, credential: &origin };
+        let asked = RequestInfo {
+            what: &call.what,
+            base_url: &self.base_url,
+            credential: &origin,
+            writes: call.method == Method::PATCH,
+        };
         let failure = classify(&facts, &body, asked);
         tracing::debug!(status = facts.status, class = failure.class.into_str(), "request failed");
         Err(failure)

@@ -10,6 +10,7 @@ use super::decode::{self, Decoded, Decoder};
 use super::failure::{BODY_TOO_LONG, Failure};
 use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
 use super::http::Answer;
+use super::write_back::is_ours;
 use super::{Call, Inner, wire};
 use crate::fetch::CurrentState;
 use crate::model::{FailureClass, ItemId, WorkItem};
@@ -20,6 +21,8 @@ pub(super) const LARGEST_BATCH: usize = 200;
 
 /// Name of the items in messages.
 const ITEMS: &str = "work items";
+/// So many of our own comments may stand among those that are asked for.
+const OWN_COMMENTS_SKIPPED: u32 = 20;
 
 /// A field that the collection does not have.
 const UNKNOWN_FIELD: &str = "TF51535";
@@ -249,8 +252,14 @@ impl Inner {
             return Ok(item);
         }
         let project = project.unwrap_or_else(|| self.config.project.clone());
-        match self.read_comments(&project, item.id, wanted).await {
-            Ok(comments) => item.comments = comments,
+        // Ours are no news: they neither reach the prompt nor count as a change.
+        let with_ours = wanted.saturating_add(OWN_COMMENTS_SKIPPED);
+        match self.read_comments(&project, item.id, with_ours).await {
+            Ok(mut comments) => {
+                comments.retain(|comment| !is_ours(&comment.raw));
+                let too_many = comments.len().saturating_sub(wanted as usize);
+                item.comments = comments.split_off(too_many);
+            }
             // The item went away between the two requests; its absence shows on the next read.
             Err(failure) if failure.class == FailureClass::Gone => {}
             Err(failure) => return Err(failure),

@@ -10,7 +10,9 @@ use crate::fetch::FetchError;
 use crate::model::{BreakerState, FailureClass, Format, ItemId};
 
 /// How many of the newest comments are searched for our mark.
-const COMMENTS_SEARCHED: u32 = 20;
+const COMMENTS_SEARCHED: u32 = 200;
+/// How the mark begins.
+const MARK: &str = "heartbeat ref ";
 
 /// A comment and a tag for one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct WriteBack<'a> {
     pub format: Format,
     /// The tag; empty: none.
     pub tag: &'a str,
+    /// An earlier attempt may have arrived: its mark is searched for first.
+    pub may_be_there: bool,
 }
 
 /// What a write left behind.
@@ -41,7 +45,7 @@ impl WriteBack<'_> {
     fn mark(&self) -> String {
         let digest = Sha256::digest(format!("{}\n{}", self.id, self.comment));
         let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        format!("heartbeat ref {hex}")
+        format!("{MARK}{hex}")
     }
 
     fn patch(&self) -> Value {
@@ -62,6 +66,14 @@ impl WriteBack<'_> {
         operations.push(json!({ "op": "add", "path": "/fields/System.History", "value": comment }));
         Value::from(operations)
     }
+}
+
+/// Whether a comment is one of ours: it ends with a mark. A person who quotes one adds to it.
+pub fn is_ours(comment: &str) -> bool {
+    let Some((_, after)) = comment.rsplit_once(MARK) else { return false };
+    let hex = after.chars().take_while(char::is_ascii_hexdigit).count();
+    let rest = after[hex..].replace("</small>", "").replace("</div>", "").replace("</p>", "");
+    hex == 12 && rest.trim_matches(|c: char| c == '_' || c == '*' || c.is_whitespace()).is_empty()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +100,12 @@ impl AdoSource {
     async fn write(&self, write: &WriteBack<'_>, mode: Mode) -> Result<Written, FetchError> {
         self.ensure_writable(write).await?;
         let now = self.0.transport.now();
+        if write.may_be_there && mode == Mode::Apply {
+            let there = self.0.has_mark(write).await;
+            if there.map_err(|failure| failure.into_error(now))? {
+                return Ok(Written { rev: write.rev + 1, repeated: true });
+            }
+        }
         let failure = match self.0.patch(write, mode).await {
             Ok(rev) => return Ok(Written { rev, repeated: false }),
             Err(failure) => failure,

@@ -11,6 +11,7 @@ const ID: i64 = FIRST_ID + 1;
 
 fn write(rev: i64) -> WriteBack<'static> {
     WriteBack {
+        may_be_there: false,
         id: ItemId(ID),
         rev,
         comment: "<p>Likely cause: the route takes the first event for granted.</p>",
@@ -113,8 +114,8 @@ async fn writing_gives_way_when_limits_are_low_or_the_breaker_is_open() {
     let error = setup.source().write_back(&write(1)).await.unwrap_err();
     assert_eq!((error.class, error.not_before), (Class::Throttled, Some(later)));
     let open = |remembered: &mut heartbeat::model::SourceRecord| {
-        let signal = heartbeat::fetch::breaker::Signal::Failed(Class::Auth);
-        remembered.breaker.record(signal, now);
+        let signal = heartbeat::breaker::Signal::Failed(Class::Auth);
+        remembered.breaker.record(signal, now, &heartbeat::breaker::TRACKER);
     };
     notebook.update(open).await.unwrap();
     let error = setup.source().write_back(&write(1)).await.unwrap_err();

@@ -37,7 +37,10 @@ pub struct Tracked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Play {
     Good,
+    /// The item's own failure.
     Fails,
+    /// The provider's failure, at no cost.
+    Outage,
     Limited,
     BadOutput,
     DiesBeforeRow,
@@ -55,6 +58,17 @@ pub enum Play {
     Panics,
 }
 
+/// What becomes of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Post {
+    /// The tracker fails before it takes it.
+    Fails,
+    /// The tracker takes it, and its answer is lost.
+    AnswerLost,
+    /// The credential may not write.
+    Denied,
+}
+
 /// Everything outside heartbeat.
 #[derive(Debug, Default)]
 pub struct Outside {
@@ -62,6 +76,10 @@ pub struct Outside {
     pub plays: VecDeque<Play>,
     /// Always fails, whatever is played.
     pub cursed: Option<i64>,
+    /// The provider fails every session of these stages.
+    pub outage: Vec<Stage>,
+    /// What becomes of the next comments; taken when it is empty.
+    pub deliveries: VecDeque<Post>,
     /// Pages until the tracker fails; none: never.
     pub pages_until_failure: Option<u32>,
     /// Every session that got a row: stage, item, version, how it ended.

@@ -86,6 +86,8 @@ impl ScriptedSessions {
         let cursed = item.is_some_and(|id| outside.cursed == Some(id.0));
         let deep = job.session.stage == Stage::Deep;
         let closes = if deep { outside.closes_meanwhile.take() } else { None };
+        let down = outside.outage.contains(&job.session.stage);
+        let play = if down { Play::Outage } else { play };
         (if cursed { Play::Fails } else { play }, closes)
     }
 
@@ -148,10 +150,12 @@ impl ScriptedSessions {
 }
 
 fn end_of(job: &Job, play: Play) -> SessionEnd {
-    let spent = if play == Play::Silent { 0.0 } else { 0.01 };
-    let cost = Usage { cost: Usd::from_dollars(spent), ..Usage::default() };
+    let spent = if matches!(play, Play::Silent | Play::Outage) { 0.0 } else { 0.01 };
+    let reported = play != Play::Silent;
+    let cost = Usage { cost: Usd::from_dollars(spent), reported, ..Usage::default() };
     let outcome = match play {
-        Play::Fails => Outcome::AgentError { why: FailureKind::ApiError },
+        Play::Fails => Outcome::AgentError { why: FailureKind::MaxTurns },
+        Play::Outage => Outcome::AgentError { why: FailureKind::ApiError },
         Play::Limited => Outcome::ProviderLimit { why: FailureKind::UsageLimit },
         Play::Silent => Outcome::TimedOut,
         _ => Outcome::Completed,

@@ -9,7 +9,7 @@ use heartbeat::model::{
 };
 use heartbeat::run::{Publisher, Publishing};
 
-use super::{Outside, Tracked, mark};
+use super::{Outside, Post, Tracked, mark};
 
 pub struct Tracker(pub Arc<Mutex<Outside>>);
 
@@ -131,6 +131,28 @@ impl Publisher for Letterbox {
     fn publish(&self, publishing: Publishing) -> BoxFuture<'_, Result<i64, FetchError>> {
         let mut outside = self.0.lock().unwrap();
         let rev = outside.items.get(&publishing.id.0).map(|item| item.rev);
+        let post = outside.deliveries.front().copied();
+        let left = outside.published.get_or_insert_default();
+        if publishing.may_be_there && left.iter().any(|(id, _)| *id == publishing.id.0) {
+            return Box::pin(async move { Ok(publishing.rev + 1) });
+        }
+        let failed = |class| Box::pin(async move { Err(FetchError::new(class, "not taken")) });
+        match post {
+            Some(Post::Fails) => {
+                outside.deliveries.pop_front();
+                return failed(FailureClass::Transient);
+            }
+            Some(Post::Denied) => {
+                outside.deliveries.pop_front();
+                return failed(FailureClass::Denied);
+            }
+            Some(Post::AnswerLost) => {
+                left.push((publishing.id.0, publishing.rev));
+                outside.deliveries.pop_front();
+                return failed(FailureClass::Transient);
+            }
+            None => {}
+        }
         let taken = if rev == Some(publishing.rev) {
             let left = (publishing.id.0, publishing.rev);
             outside.published.get_or_insert_default().push(left);

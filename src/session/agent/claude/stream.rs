@@ -241,20 +241,23 @@ impl ClaudeDecoder {
         self.usage_limit = true;
         let seconds = info.get("resetsAt").and_then(Value::as_i64);
         let until = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-        self.notes.suspended_until = until.or(self.notes.suspended_until);
+        // Of several stated resets the earliest one counts.
+        self.notes.suspended_until =
+            [until, self.notes.suspended_until].into_iter().flatten().min();
     }
 }
 
 fn result(object: &mut Object) -> AgentResult {
     let usage = object.get("usage").and_then(Value::as_object);
     let tokens = |key| usage.map(|usage| number(usage, key)).unwrap_or_default();
-    let cost = object.get("total_cost_usd").and_then(Value::as_f64).unwrap_or_default();
+    let cost = object.get("total_cost_usd").and_then(Value::as_f64);
     let usage = Usage {
         input_tokens: tokens("input_tokens"),
         output_tokens: tokens("output_tokens"),
         cache_read_tokens: tokens("cache_read_input_tokens"),
         cache_creation_tokens: tokens("cache_creation_input_tokens"),
-        cost: Usd::from_dollars(cost.max(0.0)),
+        cost: Usd::from_dollars(cost.unwrap_or_default().max(0.0)),
+        reported: cost.is_some(),
     };
     let text = match object.remove("result") {
         Some(Value::String(text)) => Some(text),

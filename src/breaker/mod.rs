@@ -1,21 +1,36 @@
-//! The circuit breaker: after failures it keeps us from asking, for a while that grows.
+//! The circuit breaker: after failures it keeps us from asking, for a while that grows. The tracker
+//! has one, and so has the model provider ([`provider`]).
 //!
 //! Pure and serialisable: time is an argument, the state is a value that the store keeps, so that
 //! a scheduled run, `--once` and a restart all see the same breaker.
+
+pub mod provider;
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{Breaker, BreakerState as State, FailureClass};
 
-/// Counted failures in a row that open it.
-pub const THRESHOLD: u32 = 3;
-/// How long it stays open the first time.
-pub const HOLD: SignedDuration = SignedDuration::from_mins(5);
-/// How long it stays open when only a person can help (credential, permission, configuration, a
-/// stopped collection).
-pub const LONG_HOLD: SignedDuration = SignedDuration::from_mins(30);
-/// It never stays open for longer.
-pub const MAX_HOLD: SignedDuration = SignedDuration::from_hours(2);
+/// When a breaker opens, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Counted failures in a row that open it.
+    pub threshold: u32,
+    /// How long it stays open the first time; the hold doubles with each opening.
+    pub hold: SignedDuration,
+    /// How long it stays open when only a person can help (credential, permission, configuration, a
+    /// stopped collection).
+    pub long_hold: SignedDuration,
+    /// It never stays open for longer.
+    pub max_hold: SignedDuration,
+}
+
+/// The policy for a tracker.
+pub const TRACKER: Policy = Policy {
+    threshold: 3,
+    hold: SignedDuration::from_mins(5),
+    long_hold: SignedDuration::from_mins(30),
+    max_hold: SignedDuration::from_hours(2),
+};
 /// A probe that has not reported for this long is taken for lost with its process.
 pub const PROBE_LEASE: SignedDuration = SignedDuration::from_mins(5);
 
@@ -49,19 +64,17 @@ pub enum Signal {
 pub enum Effect {
     /// Nothing: the source is well.
     None,
-    /// One of [`THRESHOLD`].
+    /// One of [`Policy::threshold`].
     Counts,
-    /// Opens it at once.
-    Opens(SignedDuration),
+    /// Opens it at once, for [`Policy::long_hold`].
+    Opens,
 }
 
 impl FailureClass {
     /// What it does to the breaker.
     pub const fn breaker_effect(self) -> Effect {
         match self {
-            Self::Auth | Self::Denied | Self::Config | Self::BadQuery | Self::Down => {
-                Effect::Opens(LONG_HOLD)
-            }
+            Self::Auth | Self::Denied | Self::Config | Self::BadQuery | Self::Down => Effect::Opens,
             Self::TooSlow | Self::Throttled | Self::Transient => Effect::Counts,
             Self::Gone | Self::TooMany | Self::Version | Self::Conflict | Self::BreakerOpen => {
                 Effect::None
@@ -72,10 +85,12 @@ impl FailureClass {
 
 impl Breaker {
     /// May the source be asked now? Letting a probe through is itself a change of state.
-    pub fn admit(&mut self, now: Timestamp) -> Admission {
+    pub fn admit(&mut self, now: Timestamp, policy: &Policy) -> Admission {
         match self.state {
             State::Closed => Admission::Go,
-            State::Open { until, .. } if now < until && until.duration_since(now) <= MAX_HOLD => {
+            State::Open { until, .. }
+                if now < until && until.duration_since(now) <= policy.max_hold =>
+            {
                 Admission::Refused { until }
             }
             // A hold that ends further away than any hold lasts was set by a wrong clock.
@@ -88,10 +103,10 @@ impl Breaker {
     }
 
     /// The same after a person changed what a failure was about: the rest of the hold is waived.
-    pub fn admit_changed(&mut self, now: Timestamp) -> Admission {
+    pub fn admit_changed(&mut self, now: Timestamp, policy: &Policy) -> Admission {
         match self.state {
             State::Open { .. } => self.let_probe_through(now),
-            _ => self.admit(now),
+            _ => self.admit(now, policy),
         }
     }
 
@@ -101,7 +116,7 @@ impl Breaker {
     }
 
     /// Takes note of how asking went.
-    pub fn record(&mut self, signal: Signal, now: Timestamp) {
+    pub fn record(&mut self, signal: Signal, now: Timestamp, policy: &Policy) {
         match signal {
             Signal::Succeeded => *self = Self::default(),
             Signal::ProbeSucceeded => {
@@ -110,28 +125,28 @@ impl Breaker {
                 self.state = State::Closed;
                 self.failures = 0;
             }
-            Signal::Failed(class) => self.fail(class, now),
+            Signal::Failed(class) => self.fail(class, now, policy),
         }
     }
 
-    fn fail(&mut self, class: FailureClass, now: Timestamp) {
+    fn fail(&mut self, class: FailureClass, now: Timestamp, policy: &Policy) {
         let probing = matches!(self.state, State::HalfOpen { .. });
         match class.breaker_effect() {
             Effect::None if probing => self.state = State::Closed,
             Effect::None => {}
-            Effect::Opens(hold) => self.open(hold, class, now),
+            Effect::Opens => self.open(policy.long_hold, class, now, policy),
             Effect::Counts => {
                 self.failures = self.failures.saturating_add(1);
-                if probing || self.failures >= THRESHOLD {
-                    self.open(HOLD, class, now);
+                if probing || self.failures >= policy.threshold {
+                    self.open(policy.hold, class, now, policy);
                 }
             }
         }
     }
 
-    fn open(&mut self, base: SignedDuration, class: FailureClass, now: Timestamp) {
+    fn open(&mut self, base: SignedDuration, class: FailureClass, now: Timestamp, policy: &Policy) {
         let doublings = self.openings.min(8);
-        let hold = base.saturating_mul(1 << doublings).min(MAX_HOLD);
+        let hold = base.saturating_mul(1 << doublings).min(policy.max_hold);
         self.openings = self.openings.saturating_add(1);
         self.state = State::Open { until: later(now, hold), class };
     }
@@ -158,7 +173,7 @@ mod tests {
     }
 
     fn failed(breaker: &mut Breaker, class: FailureClass, minutes: i64) {
-        breaker.record(Signal::Failed(class), at(minutes));
+        breaker.record(Signal::Failed(class), at(minutes), &TRACKER);
     }
 
     #[test]
@@ -166,14 +181,17 @@ mod tests {
         let mut breaker = Breaker::default();
         failed(&mut breaker, FailureClass::Transient, 0);
         failed(&mut breaker, FailureClass::Throttled, 1);
-        breaker.record(Signal::Succeeded, at(2));
+        breaker.record(Signal::Succeeded, at(2), &TRACKER);
         failed(&mut breaker, FailureClass::Transient, 3);
         failed(&mut breaker, FailureClass::TooSlow, 4);
-        assert_eq!(breaker.admit(at(4)), Admission::Go);
+        assert_eq!(breaker.admit(at(4), &TRACKER), Admission::Go);
         failed(&mut breaker, FailureClass::Transient, 5);
-        assert_eq!(breaker.admit(at(9)), Admission::Refused { until: at(10) });
-        assert_eq!(breaker.admit(at(10)), Admission::Probe);
-        assert!(matches!(breaker.admit(at(10)), Admission::Refused { .. }), "one probe only");
+        assert_eq!(breaker.admit(at(9), &TRACKER), Admission::Refused { until: at(10) });
+        assert_eq!(breaker.admit(at(10), &TRACKER), Admission::Probe);
+        assert!(
+            matches!(breaker.admit(at(10), &TRACKER), Admission::Refused { .. }),
+            "one probe only"
+        );
     }
 
     #[test]
@@ -182,15 +200,15 @@ mod tests {
         for _ in 0..3 {
             failed(&mut breaker, FailureClass::Transient, 0);
         }
-        assert_eq!(breaker.admit(at(5)), Admission::Probe);
+        assert_eq!(breaker.admit(at(5), &TRACKER), Admission::Probe);
         failed(&mut breaker, FailureClass::Transient, 5);
         assert_eq!(breaker.state.until(), Some(at(15)), "ten minutes the second time");
-        assert_eq!(breaker.admit(at(15)), Admission::Probe);
-        breaker.record(Signal::ProbeSucceeded, at(15));
-        assert_eq!(breaker.admit(at(15)), Admission::Go);
+        assert_eq!(breaker.admit(at(15), &TRACKER), Admission::Probe);
+        breaker.record(Signal::ProbeSucceeded, at(15), &TRACKER);
+        assert_eq!(breaker.admit(at(15), &TRACKER), Admission::Go);
         failed(&mut breaker, FailureClass::Auth, 15);
         assert_eq!(breaker.state.until(), Some(at(135)), "30 minutes doubled twice");
-        breaker.record(Signal::Succeeded, at(200));
+        breaker.record(Signal::Succeeded, at(200), &TRACKER);
         failed(&mut breaker, FailureClass::Auth, 200);
         assert_eq!(breaker.state.until(), Some(at(230)));
     }
@@ -213,12 +231,12 @@ mod tests {
     #[test]
     fn a_probe_lost_with_its_process_and_a_clock_set_back_do_not_shut_it_for_ever() {
         let mut breaker = Breaker { state: State::HalfOpen { since: at(0) }, ..Breaker::default() };
-        assert!(matches!(breaker.admit(at(4)), Admission::Refused { .. }));
-        assert_eq!(breaker.admit(at(5)), Admission::Probe);
+        assert!(matches!(breaker.admit(at(4), &TRACKER), Admission::Refused { .. }));
+        assert_eq!(breaker.admit(at(5), &TRACKER), Admission::Probe);
         let until = Timestamp::MAX;
         let class = FailureClass::Down;
         let mut breaker = Breaker { state: State::Open { until, class }, ..Breaker::default() };
-        assert_eq!(breaker.admit(at(0)), Admission::Probe);
+        assert_eq!(breaker.admit(at(0), &TRACKER), Admission::Probe);
     }
 
     #[test]
@@ -288,7 +306,7 @@ mod tests {
                     }
                     Step::Ask => {
                         let before = breaker.state.clone();
-                        let admission = breaker.admit(now);
+                        let admission = breaker.admit(now, &TRACKER);
                         match (&before, admission) {
                             (State::Closed, admission) => prop_assert_eq!(admission, Admission::Go),
                             (State::Open { until, .. }, Admission::Refused { .. }) => {
@@ -320,9 +338,9 @@ mod tests {
                             None if probe => Signal::ProbeSucceeded,
                             None => Signal::Succeeded,
                         };
-                        breaker.record(signal, now);
+                        breaker.record(signal, now, &TRACKER);
                         if let Some(until) = breaker.state.until() {
-                            prop_assert!(until.duration_since(now) <= MAX_HOLD);
+                            prop_assert!(until.duration_since(now) <= TRACKER.max_hold);
                         }
                         if result.is_none() {
                             prop_assert_eq!(&breaker.state, &State::Closed);

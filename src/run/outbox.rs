@@ -1,0 +1,70 @@
+//! Delivers comments of the outbox to the tracker: those of this run as soon as their finding is
+//! stored, those that earlier runs could not deliver when a run begins.
+
+use super::{Publishing, RunContext, RunError};
+use crate::fetch::FetchError;
+use crate::model::{FailureClass, ItemId};
+use crate::store::{Delivery, Message, MessageKind, fault};
+
+/// Delivers what is due. A failed delivery waits for its next attempt and fails nothing else.
+pub(super) async fn deliver_comments(cx: &RunContext) -> Result<(), RunError> {
+    if cx.edges.publisher.is_none() {
+        return Ok(());
+    }
+    for message in cx.store().outbox().due(MessageKind::Comment, cx.now()).await? {
+        if cx.stop.requested() {
+            break;
+        }
+        if cx.journal.outbox().begin(message.id, message.attempts).await? {
+            deliver(cx, message).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn deliver(cx: &RunContext, message: Message) -> Result<(), RunError> {
+    fault::point();
+    let written = cx.stop.with_grace(cx.config.timeouts.grace, write(cx, &message)).await;
+    fault::point();
+    let stopped = || FetchError::new(FailureClass::Transient, "heartbeat was stopped first");
+    let delivery = match written.unwrap_or_else(|| Err(stopped())) {
+        Ok(rev) => Delivery::Arrived(Some(rev)),
+        Err(error) => {
+            let (class, message) = (error.class.into_str().to_owned(), error.message);
+            match error.class {
+                FailureClass::Gone => Delivery::Hopeless { class, message },
+                _ => Delivery::Failed { class, message },
+            }
+        }
+    };
+    Ok(cx.journal.outbox().end(message, delivery).await?)
+}
+
+/// If the item has changed meanwhile and is still open, the comment goes on its new revision.
+async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
+    let nowhere = || FetchError::new(FailureClass::Gone, "there is no item to write to");
+    let id = message.item.as_ref().and_then(crate::model::ItemKey::item_id);
+    let (publisher, id) = cx.edges.publisher.as_ref().zip(id).ok_or_else(nowhere)?;
+    let on = |rev| Publishing {
+        id,
+        rev,
+        comment: message.body.clone(),
+        may_be_there: message.attempts > 0,
+    };
+    match publisher.publish(on(message.revision.unwrap_or_default())).await {
+        Err(error) if error.class == FailureClass::Conflict => {
+            match current_revision(cx, id).await {
+                Some(newer) => publisher.publish(on(newer)).await,
+                None => Err(error),
+            }
+        }
+        written => written,
+    }
+}
+
+/// The item's revision now, unless it is finished or gone.
+async fn current_revision(cx: &RunContext, id: ItemId) -> Option<i64> {
+    let current = cx.edges.source.current_states(vec![id]).await.ok()??;
+    let open = current.into_iter().find(|item| item.id == id && !cx.is_terminal(&item.state));
+    open.map(|item| item.rev)
+}

@@ -1,0 +1,178 @@
+//! The model provider's gate: no session starts while the provider is down, refuses the credential
+//! or has stated a limit. After a hold one cheap probe session finds out whether it answers again.
+
+use std::path::PathBuf;
+
+use super::faults::provider_reason;
+use super::launch::claim_for;
+use super::plan::Queues;
+use super::{Job, RunContext, RunError};
+use crate::breaker::provider::{
+    Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request, is_outage,
+};
+use crate::event::{Reason, Trigger};
+use crate::model::{FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
+use crate::ports::LedgerError;
+use crate::prompt::Rendered;
+use crate::session::StopHandle;
+use crate::store::{Claim, StoreError, fault};
+
+/// The most that a probe may cost.
+const PROBE_COST: Usd = Usd::from_micros(50_000);
+
+/// What the provider's gate says.
+pub(super) enum ProviderGate {
+    Open,
+    /// Somebody is probing; it is worth waiting.
+    Busy(String),
+    Closed(Reason, String),
+}
+
+/// Asks the gate, and probes the provider if it is time for that.
+pub(super) async fn admit(cx: &RunContext) -> Result<ProviderGate, RunError> {
+    let credential = credential(cx, &cx.store().provider().record().await?).await;
+    let (now, by_hand) = (cx.now(), cx.trigger == Trigger::Manual);
+    let ask = move |record: &mut ProviderRecord| {
+        record.admit(Request { now, credential: credential.as_deref(), by_hand })
+    };
+    match cx.journal.provider().update(ask).await? {
+        ProviderAdmission::Go => Ok(ProviderGate::Open),
+        ProviderAdmission::Refused(hold) => Ok(closed(&hold)),
+        ProviderAdmission::Probe => probe(cx).await,
+    }
+}
+
+/// Probes before the sessions that would wait for each other, if there is work for any.
+pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(), RunError> {
+    let idle = queues.untriaged.is_empty() && queues.triaged.is_empty();
+    if idle || cx.stop.requested() || cx.edges.gate.admit().await.is_err() {
+        return Ok(());
+    }
+    // Whoever starts a session asks again, and says why it cannot start.
+    admit(cx).await.map(drop)
+}
+
+fn closed(hold: &Hold) -> ProviderGate {
+    let (until, why) = (hold.until, &hold.reason);
+    match hold.kind {
+        HoldKind::Probing => ProviderGate::Busy(format!("the provider is being probed: {why}")),
+        HoldKind::Outage => ProviderGate::Closed(
+            Reason::ProviderDown,
+            format!("the provider is down; no session starts before {until}: {why}"),
+        ),
+        HoldKind::Limit => ProviderGate::Closed(
+            Reason::ProviderLimit,
+            format!("the provider is suspended until {until}: {why}"),
+        ),
+        HoldKind::Credential => ProviderGate::Closed(
+            Reason::ProviderCredential,
+            format!("the provider refuses the credential; no session starts before {until}: {why}"),
+        ),
+    }
+}
+
+/// One session that asks for two words, on the triage model.
+async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
+    let claim = Claim { worst_case: PROBE_COST, ..claim_for(cx, Stage::Triage, Vec::new()) };
+    let abandon = async |gate| {
+        let now = cx.now();
+        cx.journal.provider().update(move |record| record.abandon_probe(now)).await?;
+        Ok(gate)
+    };
+    if let Err(refusal) = cx.journal.claims().take(claim.clone()).await? {
+        return abandon(ProviderGate::Closed(Reason::Budget, refusal.to_string())).await;
+    }
+    let (id, run) = (claim.session, claim.run);
+    let session = SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 };
+    let job = Job { session, words: probe_prompt(), repository: None::<PathBuf> };
+    fault::point();
+    let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;
+    fault::point();
+    match performed {
+        Ok(end) => {
+            note(cx, &end).await?;
+            cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
+            let now = cx.now();
+            // A probe that was ended by us has shown nothing.
+            cx.journal.provider().update(move |record| record.abandon_probe(now)).await?;
+            let hold = cx.store().provider().record().await?.hold(now);
+            Ok(hold.map_or(ProviderGate::Open, |hold| closed(&hold)))
+        }
+        Err(LedgerError::Full { live, max }) => {
+            cx.journal.claims().give_back(claim).await?;
+            abandon(ProviderGate::Busy(format!("{live} of {max} session slots are in use"))).await
+        }
+        Err(error) => Err(StoreError::Ledger(error).into()),
+    }
+}
+
+fn probe_prompt() -> Rendered {
+    Rendered {
+        system: "You check that this connection works. Answer with the object {\"ok\": true} and \
+                 nothing else."
+            .to_owned(),
+        user: "Does the connection work?".to_owned(),
+        schema: serde_json::json!({
+            "type": "object",
+            "properties": { "ok": { "type": "boolean" } },
+            "required": ["ok"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// Takes note of what a session's end says about the provider.
+pub(super) async fn note(cx: &RunContext, end: &SessionEnd) -> Result<(), RunError> {
+    let (outcome, until, now) = (end.outcome.clone(), end.suspended_until, cx.now());
+    let reason = match &outcome {
+        Outcome::ProviderLimit { why } => provider_reason(*why, &cx.config),
+        outcome => outcome.to_string(),
+    };
+    let mut credential = None;
+    if let Outcome::ProviderLimit { .. } = outcome {
+        let fresh_key = || uuid::Uuid::now_v7().to_string();
+        let ensure = move |record: &mut ProviderRecord| {
+            record.fingerprint_key.get_or_insert_with(fresh_key);
+            record.clone()
+        };
+        let record = cx.journal.provider().update(ensure).await?;
+        credential = self::credential(cx, &record).await;
+    }
+    let change = move |record: &mut ProviderRecord| {
+        let credential = credential.as_deref();
+        record.note(Report { outcome: &outcome, until, now, credential, reason });
+    };
+    Ok(cx.journal.provider().update(change).await?)
+}
+
+/// Fingerprint of the agent's credential; none before the provider first refused one.
+async fn credential(cx: &RunContext, record: &ProviderRecord) -> Option<String> {
+    let key = record.fingerprint_key.as_deref()?;
+    cx.edges.secrets.agent_fingerprint(key).await
+}
+
+/// The outcome that counts for the item: an outage is blamed on it only if the provider answered
+/// other sessions meanwhile.
+pub(super) async fn outcome_for_item(
+    cx: &RunContext,
+    end: &SessionEnd,
+) -> Result<Outcome, RunError> {
+    if !is_outage(&end.outcome) {
+        return Ok(end.outcome.clone());
+    }
+    let record = cx.store().provider().record().await?;
+    let started = cx.now().saturating_sub(end.duration).unwrap_or_default();
+    Ok(match record.blames_item(&end.outcome, started) {
+        true => Outcome::AgentError { why: FailureKind::RequestFailed },
+        false => end.outcome.clone(),
+    })
+}
+
+/// A run whose work was refused for the credential ends with that.
+pub(super) async fn ensure_credential(cx: &RunContext) -> Result<(), RunError> {
+    let hold = cx.store().provider().record().await?.hold(cx.now());
+    match hold.filter(|hold| hold.kind == HoldKind::Credential && cx.journal.view().work > 0) {
+        Some(hold) => Err(RunError::AgentCredential(hold.reason)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,110 @@
+//! The model provider is down: no item pays for it, and nothing is skipped because of it.
+
+use heartbeat::event::{RunOutcome, Trigger};
+use heartbeat::model::Stage;
+use heartbeat::settings::FirstRun;
+use heartbeat::store::Store;
+
+use crate::world::{World, config};
+
+const TICK: i64 = 30 * 60_000;
+const ITEMS: i64 = 6;
+
+fn world(folder: &std::path::Path) -> World {
+    let world = World::new(folder, config(|config| config.schedule.first_run = FirstRun::Process));
+    (1..=ITEMS).for_each(|id| world.add(id, 1, if id < 3 { 1 } else { 3 }));
+    world
+}
+
+async fn tick(world: &World) -> RunOutcome {
+    let ended = world.run(Trigger::Schedule).await.unwrap().unwrap();
+    world.clock.advance_ms(TICK);
+    ended.outcome
+}
+
+fn started(world: &World) -> usize {
+    world.outside.lock().unwrap().started.len()
+}
+
+fn nobody_paid(world: &World) {
+    for (sql, what) in [
+        ("SELECT sum(attempts) FROM heartbeat_state", "attempts"),
+        ("SELECT sum(triage_failures) FROM heartbeat_state", "failures of triage"),
+        ("SELECT count(*) FROM heartbeat_state WHERE phase <> 'pending'", "not queued"),
+        ("SELECT coalesce(sum(spent), 0) FROM budget WHERE stage = 'deep'", "money"),
+    ] {
+        assert_eq!(world.count(sql), 0, "{what}");
+    }
+}
+
+async fn all_is_well(world: &World) {
+    assert_eq!(tick(world).await, RunOutcome::Completed, "the first tick after the outage");
+    let done = "SELECT count(*) FROM heartbeat_state WHERE phase = 'done' AND attempts = 1";
+    assert_eq!(world.count(done), ITEMS);
+    assert_eq!(world.count("SELECT count(*) FROM findings"), ITEMS);
+    assert_eq!(world.count("SELECT count(*) FROM attempts WHERE counted = 1"), ITEMS);
+    // What was spent is what was reported: one cent for every session that was answered.
+    let answered = world.count("SELECT count(*) FROM sessions WHERE outcome LIKE '%completed%'");
+    assert_eq!(world.count("SELECT sum(spent) FROM budget"), answered * 10_000);
+    assert_eq!(world.count("SELECT sum(estimated) FROM budget"), 0);
+}
+
+#[tokio::test]
+async fn an_outage_of_everything_leaves_the_queue_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(folder.path());
+    world.outside.lock().unwrap().outage = vec![Stage::Triage, Stage::Deep];
+    for number in 1..=8 {
+        assert_eq!(tick(&world).await, RunOutcome::NotNow);
+        nobody_paid(&world);
+        // One triage session per run until the breaker opens, then one probe.
+        assert_eq!(started(&world), number);
+    }
+    let record = Store::open(&world.state).unwrap().provider().record().await.unwrap();
+    assert_eq!(record.breaker.failures, 8);
+    world.outside.lock().unwrap().outage.clear();
+    all_is_well(&world).await;
+    let events =
+        |name: &str| world.count(&format!("SELECT count(*) FROM events WHERE event = '{name}'"));
+    // Opened once; each probe half-opens it and opens it again; the last one closes it.
+    assert_eq!(events("provider_breaker_changed"), 1 + 2 * 5 + 2);
+    assert_eq!(events("item_parked"), 0);
+}
+
+#[tokio::test]
+async fn an_outage_of_the_deep_model_alone_costs_no_item_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(folder.path());
+    world.outside.lock().unwrap().outage = vec![Stage::Deep];
+    for _ in 0..5 {
+        let before = started(&world);
+        tick(&world).await;
+        nobody_paid(&world);
+        let most = 1 + 3 + 2;
+        assert!(started(&world) - before <= most, "a probe, three failures, two side by side");
+    }
+    assert_eq!(world.count("SELECT count(*) FROM heartbeat_state WHERE verdict IS NULL"), 0);
+    world.outside.lock().unwrap().outage.clear();
+    all_is_well(&world).await;
+}
+
+#[tokio::test]
+async fn while_the_breaker_is_open_nothing_starts_and_a_person_may_probe() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(folder.path());
+    world.outside.lock().unwrap().outage = vec![Stage::Triage];
+    for _ in 0..3 {
+        tick(&world).await;
+    }
+    let before = started(&world);
+    // The hold began at the end of the last run: set the clock back into it.
+    world.clock.advance_ms(-TICK);
+    for _ in 0..4 {
+        world.run(Trigger::Schedule).await.unwrap().unwrap();
+    }
+    assert_eq!(started(&world), before, "four runs within the hold");
+    assert_eq!(world.row(1).unwrap(), ("pending".into(), "provider_down".into(), 0));
+    world.outside.lock().unwrap().outage.clear();
+    let ended = world.run(Trigger::Manual).await.unwrap().unwrap();
+    assert_eq!(ended.outcome, RunOutcome::Completed, "a person does not wait for the hold");
+}
