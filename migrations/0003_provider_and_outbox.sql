@@ -38,6 +38,8 @@ CREATE TABLE outbox (
         CHECK (state IN ('pending', 'delivered', 'failed')),
     -- Counted before each attempt: above 0 an earlier attempt may have arrived.
     attempts     INTEGER NOT NULL DEFAULT 0,
+    -- 1 from the start of an attempt to its end; left by a crash in between.
+    sending      INTEGER NOT NULL DEFAULT 0,
     next_attempt INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,
     ended_at     INTEGER,

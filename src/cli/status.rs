@@ -56,6 +56,8 @@ pub struct Status {
     pub source: Option<SourceRecord>,
     /// What keeps sessions from starting at the model provider.
     pub provider: Option<Hold>,
+    /// The same as its end and its reason.
+    pub provider_suspended: Option<(Timestamp, String)>,
     /// The model provider's circuit breaker.
     pub provider_breaker: Breaker,
     /// Comments and digests that are not delivered.
@@ -108,6 +110,7 @@ pub async fn status(
             .await?,
         budget_per_day: config.budget.per_day,
         source: memory.ok(),
+        provider_suspended: provider.hold(now).map(|hold| (hold.until, hold.reason)),
         provider: provider.hold(now),
         provider_breaker: provider.breaker,
         agent_fault: provider.agent_fault,

@@ -21,6 +21,7 @@ pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> 
             Stage::Deep => apply_deep(cx, session).await?,
         }
     }
+    cx.journal.outbox().resume().await?;
     outbox::deliver_comments(cx).await
 }
 

@@ -115,13 +115,33 @@ impl Outbox<'_, Journal> {
         self.0
             .commit(move |transaction, _| {
                 let begun = transaction.execute(
-                    "UPDATE outbox SET attempts = attempts + 1, next_attempt = ?2
+                    "UPDATE outbox SET attempts = attempts + 1, sending = 1, next_attempt = ?2
                      WHERE id = ?1 AND state = 'pending' AND attempts = ?3",
                     params![id, Ms(now + FIRST_WAIT), attempts],
                 )?;
                 Ok(begun == 1)
             })
             .await
+    }
+
+    /// Comments whose attempt was cut off by a crash are due at once. Only for whoever holds the run
+    /// lock, before anything is delivered.
+    pub async fn resume(self) -> Result<(), StoreError> {
+        let now = self.0.clock().now();
+        let cut_off = "SELECT count(*) FROM outbox WHERE sending = 1 AND kind = 'comment'";
+        if self.first_row(cut_off, [], |row| row.get::<_, u32>(0)).await? == Some(0) {
+            return Ok(());
+        }
+        self.0
+            .commit(move |transaction, _| {
+                transaction.execute(
+                    "UPDATE outbox SET sending = 0, next_attempt = ?1
+                     WHERE sending = 1 AND kind = 'comment'",
+                    [Ms(now)],
+                )
+            })
+            .await
+            .map(drop)
     }
 
     /// How an attempt ended. The revision that our own comment made is one we have seen.
@@ -146,7 +166,8 @@ impl Outbox<'_, Journal> {
                     }
                     Delivery::Failed { class, message: error } if attempts < MAX_DELIVERIES => {
                         transaction.execute(
-                            "UPDATE outbox SET last_error = ?2, next_attempt = ?3 WHERE id = ?1",
+                            "UPDATE outbox SET last_error = ?2, next_attempt = ?3, sending = 0
+                         WHERE id = ?1",
                             params![message.id, error, Ms(now + wait_after(attempts))],
                         )?;
                         events.extend(failed(message.item, class, error));
@@ -184,7 +205,7 @@ fn longest_wait() -> SignedDuration {
 fn close(transaction: &Transaction<'_>, id: i64, to: MessageState, now: Timestamp) -> Sql<()> {
     transaction
         .execute(
-            "UPDATE outbox SET state = ?2, ended_at = ?3 WHERE id = ?1",
+            "UPDATE outbox SET state = ?2, ended_at = ?3, sending = 0 WHERE id = ?1",
             params![id, to.into_str(), Ms(now)],
         )
         .map(drop)

@@ -14,5 +14,6 @@ mod fault_points;
 mod job;
 mod live;
 mod operate;
+mod publishing;
 mod reload;
 mod repositories;

@@ -5,6 +5,7 @@
 
 mod limits;
 mod login;
+mod outage;
 mod reading;
 mod settings;
 mod whole_run;

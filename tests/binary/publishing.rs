@@ -1,0 +1,119 @@
+//! The real binary is killed with SIGKILL at every fault point of a run that writes its finding back:
+//! in the end the finding stands on its item exactly once.
+
+use std::path::Path;
+use std::process::Output;
+
+use heartbeat::simulate::ado::{PROJECT, Simulator, SimulatorOptions};
+use tokio::process::Command;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
+/// More points than a run of this size has; the test fails if it is not enough.
+const FAR: u32 = 200;
+
+/// A tracker with one item that needs analysis, and a configuration beside it.
+struct Team {
+    folder: tempfile::TempDir,
+    tracker: Simulator,
+    item: i64,
+}
+
+impl Team {
+    async fn new() -> Self {
+        let options =
+            SimulatorOptions { token: Some("right".to_owned()), ..SimulatorOptions::default() };
+        let tracker = Simulator::start(options).await.unwrap();
+        let item = 4101;
+        for other in tracker.item_ids() {
+            if other != item {
+                tracker.delete_item(other);
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("code")).unwrap();
+        let config = format!(
+            "[source]\nbase_url = {:?}\nproject = {PROJECT:?}\nlook_back = \"3650d\"\n\
+             comments = 5\nwrite_back = true\n\
+             [repository]\npath = {:?}\n\
+             [agent]\ncommand = [{BINARY:?}, \"simulate\", \"agent\"]\n\
+             [limits]\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n",
+            tracker.base_url(),
+            folder.path().join("code").display().to_string(),
+        );
+        std::fs::write(folder.path().join("heartbeat.toml"), config).unwrap();
+        Self { folder, tracker, item }
+    }
+
+    fn state(&self) -> std::path::PathBuf {
+        self.folder.path().join("state")
+    }
+
+    async fn once(&self, fault_point: Option<u32>) -> Output {
+        let mut command = Command::new(BINARY);
+        command
+            .args(["--once", "--json", "--quiet", "--config"])
+            .arg(self.folder.path().join("heartbeat.toml"))
+            .arg("--state-dir")
+            .arg(self.state())
+            .env("AZURE_DEVOPS_PAT", "right")
+            .env("ANTHROPIC_API_KEY", "of-the-agent");
+        if let Some(point) = fault_point {
+            command.env("HEARTBEAT_TEST_FAULT_POINT", point.to_string());
+        }
+        command.output().await.unwrap()
+    }
+
+    fn own_comments(&self) -> usize {
+        let all = self.tracker.comments(self.item);
+        all.iter().filter(|comment| comment.contains("heartbeat ref")).count()
+    }
+}
+
+fn figure(state: &Path, sql: &str) -> i64 {
+    let database = rusqlite::Connection::open(state.join("heartbeat.db")).unwrap();
+    database.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// Kills at one point and runs again. None: the run ended before it; else whether the point was
+/// after the finding was stored.
+async fn crash_at(point: u32) -> Option<bool> {
+    let team = Team::new().await;
+    let output = team.once(Some(point)).await;
+    if output.status.code().is_some() {
+        return None;
+    }
+    let state = team.state();
+    let stored = state.join("heartbeat.db").exists()
+        && figure(&state, "SELECT count(*) FROM sqlite_schema WHERE name = 'outbox'") == 1
+        && figure(&state, "SELECT count(*) FROM outbox") == 1;
+    for _ in 0..3 {
+        let output = team.once(None).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 10)), "killed at point {point}: {said}");
+    }
+    assert_eq!(team.own_comments(), 1, "killed at point {point}");
+    for (sql, expected) in [
+        ("SELECT count(*) FROM findings", 1),
+        ("SELECT count(*) FROM outbox WHERE state = 'delivered'", 1),
+        ("SELECT count(*) FROM outbox WHERE state <> 'delivered'", 0),
+        ("SELECT count(*) FROM heartbeat_state WHERE phase = 'done'", 1),
+    ] {
+        assert_eq!(figure(&state, sql), expected, "killed at point {point}: {sql}");
+    }
+    Some(stored)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_point_a_finding_is_published_exactly_once() {
+    let (mut points, mut after_storing) = (0, 0);
+    for point in 1..FAR {
+        let Some(stored) = crash_at(point).await else { break };
+        points = point;
+        after_storing += u32::from(stored);
+    }
+    assert!((20..FAR - 1).contains(&points), "killed at {points} points");
+    assert!(after_storing >= 4, "only {after_storing} points between storing and the end");
+    println!(
+        "killed at each of {points} points, {after_storing} of them with a comment in the outbox"
+    );
+}
