@@ -101,6 +101,10 @@ impl<'a> Bytes<'a> {
         Ok(head)
     }
 
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?.try_into().map_err(|_| Malformed)
+    }
+
     pub(super) fn text(&mut self) -> Result<&'a str, Malformed> {
         let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
         std::str::from_utf8(self.take(length)?).map_err(|_| Malformed)

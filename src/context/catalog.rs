@@ -12,7 +12,7 @@ use super::scan::{Aside, Directory, Rule, Stamp, Tree, folder_of};
 
 /// Ends with the version. Raised whenever documents, terms or files change their form; an index of
 /// another version is built anew.
-const MAGIC: &[u8; 8] = b"hbctx\0c3";
+const MAGIC: &[u8; 8] = b"hbctx\0c4";
 
 /// What is known of one file without reading its words.
 #[derive(Debug, Clone, PartialEq, Eq)]

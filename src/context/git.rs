@@ -4,7 +4,7 @@
 //! that can is overridden, lazy fetching is off, no protocol is allowed, and neither the user's nor
 //! the system's configuration is read. Time and output are bounded; git is ended when it passes them.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -51,8 +51,29 @@ pub(super) fn output(
     arguments: &[&str],
     bounds: Bounds,
 ) -> Result<Vec<u8>, GitError> {
-    let (mut child, _known) = crate::exec::spawn_known(&mut command(repository, arguments))?;
+    output_for(repository, arguments, String::new(), bounds)
+}
+
+/// The same with something to read for git.
+pub(super) fn output_for(
+    repository: &Path,
+    arguments: &[&str],
+    input: String,
+    bounds: Bounds,
+) -> Result<Vec<u8>, GitError> {
+    let mut command = command(repository, arguments);
+    if !input.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let (mut child, _known) = crate::exec::spawn_known(&mut command)?;
     let Some(stdout) = child.stdout.take() else { return Err(GitError::Failed) };
+    // Git answers while it reads, so neither may wait for the other.
+    let writer = child.stdin.take().map(|mut stdin| {
+        std::thread::spawn(move || {
+            // What git does not read it did not need.
+            let _git_ended = stdin.write_all(input.as_bytes());
+        })
+    });
     let (send, receive) = mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -68,6 +89,7 @@ pub(super) fn output(
     let status = child.wait()?;
     // The pipe is closed now, so the reader ends.
     let _reader_panicked = reader.join();
+    let _writer_panicked = writer.map(std::thread::JoinHandle::join);
     match received {
         Ok(bytes) if status.success() || !complete => Ok(bytes?),
         Ok(_) => Err(GitError::Failed),

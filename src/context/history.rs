@@ -1,5 +1,6 @@
 //! What the repository's past says: which files changed for which words, and which changed together.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::bytes::{Malformed, put_number, put_text, seal, unseal};
 use super::git::{self, Bounds};
 use super::term::{self, Term};
 
-const MAGIC: &[u8; 8] = b"hbctx\0h2";
+const MAGIC: &[u8; 8] = b"hbctx\0h3";
 /// Commits looked back.
 pub(super) const MOST_COMMITS: usize = 3000;
 /// A commit that touches more says nothing about any of them.
@@ -16,15 +17,17 @@ const MOST_MESSAGE: usize = 1500;
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(60), output: 64 << 20 };
 
 /// One change of the past, newest first in [`History::commits`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Commit {
+    /// By which it is known again.
+    pub id: CommitId,
     /// Seconds since the epoch.
     pub time: u64,
     /// The first line of its message.
     pub subject: String,
     /// The words of its message.
     pub terms: Vec<Term>,
-    /// Numbers into [`History::paths`].
+    /// Numbers into [`History::paths`]; none where it changed too many files to say something.
     pub files: Vec<u32>,
 }
 
@@ -40,59 +43,38 @@ pub struct History {
 }
 
 impl History {
-    /// The history of a repository, taking over what an earlier look already knows.
+    /// The history of a repository, taking over what an earlier look already knows. It depends on
+    /// the commit that is checked out alone, not on what was looked at before.
     pub(super) fn read(repository: &Path, known: Option<Self>) -> Self {
         let Some(head) = head(repository) else { return Self::default() };
-        let Some(known) = known.filter(|known| !known.head.is_empty()) else {
-            return Self::log(repository, &head, None);
+        let known = match known {
+            Some(known) if known.head == head => return known,
+            known => known.unwrap_or_default(),
         };
-        if known.head == head {
-            return known;
-        }
-        let limit = Bounds { time: Duration::from_secs(10), output: 1 };
-        if git::output(repository, &["merge-base", "--is-ancestor", &known.head, &head], limit)
-            .is_err()
-        {
-            return Self::log(repository, &head, None);
-        }
-        let newer = Self::log(repository, &head, Some(&known.head));
-        newer.followed_by(&known)
-    }
-
-    fn log(repository: &Path, head: &str, since: Option<&str>) -> Self {
-        let count = format!("--max-count={MOST_COMMITS}");
-        let range = since.map_or_else(|| head.to_owned(), |since| format!("{since}..{head}"));
-        let mut arguments = vec![
-            "log",
-            "-z",
-            &count,
-            "--no-merges",
-            "--no-renames",
-            "--no-color",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-mailmap",
-            "--no-show-signature",
-        ];
-        arguments.extend(["--name-only", "--relative", "--format=%x01%ct%x02%s%x02%b%x02", &range]);
         // Without an answer nothing is remembered, so that the next look asks again.
-        git::output(repository, &arguments, BOUNDS)
-            .map_or_else(|_| Self::default(), |output| parse(&output, head))
+        let Ok(ids) = list(repository, &head) else { return Self::default() };
+        let mut commits: HashMap<CommitId, (Commit, Vec<String>)> = HashMap::new();
+        for commit in known.commits {
+            let files = commit.files.iter().filter_map(|file| known.paths.get(*file as usize));
+            let files = files.cloned().collect();
+            commits.insert(commit.id, (commit, files));
+        }
+        let missing: Vec<CommitId> =
+            ids.iter().filter(|id| !commits.contains_key(*id)).copied().collect();
+        let Ok(new) = describe(repository, &missing) else { return Self::default() };
+        commits.extend(new.into_iter().map(|(commit, files)| (commit.id, (commit, files))));
+        Self::of(head, ids.iter().filter_map(|id| commits.remove(id)))
     }
 
-    fn followed_by(mut self, older: &Self) -> Self {
-        let mut numbers = Numbers::of(std::mem::take(&mut self.paths));
-        for commit in older.commits.iter().take(MOST_COMMITS.saturating_sub(self.commits.len())) {
-            let files = commit
-                .files
-                .iter()
-                .filter_map(|file| older.paths.get(*file as usize))
-                .map(|path| numbers.of_path(path))
-                .collect();
-            self.commits.push(Commit { files, ..commit.clone() });
-        }
-        self.paths = numbers.paths;
-        self
+    fn of(head: String, commits: impl Iterator<Item = (Commit, Vec<String>)>) -> Self {
+        let mut numbers = Numbers::default();
+        let commits = commits
+            .map(|(commit, files)| {
+                let files = files.iter().map(|path| numbers.of_path(path)).collect();
+                Commit { files, ..commit }
+            })
+            .collect();
+        Self { head, commits, paths: numbers.paths }
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
@@ -102,6 +84,7 @@ impl History {
         self.paths.iter().for_each(|path| put_text(&mut out, path));
         put_number(&mut out, self.commits.len() as u64);
         for commit in &self.commits {
+            out.extend_from_slice(&commit.id);
             put_number(&mut out, commit.time);
             put_text(&mut out, &commit.subject);
             put_number(&mut out, commit.terms.len() as u64);
@@ -119,10 +102,11 @@ impl History {
             history.paths.push(bytes.text()?.to_owned());
         }
         for _ in 0..bytes.number()? {
+            let id = bytes.array()?;
             let (time, subject) = (bytes.number()?, bytes.text()?.to_owned());
             let terms = (0..bytes.number()?).map(|_| bytes.fixed()).collect::<Result<_, _>>()?;
             let files = (0..bytes.number()?).map(|_| bytes.small()).collect::<Result<_, _>>()?;
-            history.commits.push(Commit { time, subject, terms, files });
+            history.commits.push(Commit { id, time, subject, terms, files });
         }
         Ok(history)
     }
@@ -141,18 +125,62 @@ fn head(repository: &Path) -> Option<String> {
     (text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(text)
 }
 
+/// The newest commits that are no merges, newest first.
+fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::GitError> {
+    let count = format!("--max-count={MOST_COMMITS}");
+    let output = git::output(repository, &["rev-list", &count, "--no-merges", head], BOUNDS)?;
+    let text = String::from_utf8_lossy(&output);
+    Ok(text.lines().filter_map(|line| id_of(line.as_bytes())).collect())
+}
+
+/// What these commits say and which files they changed.
+fn describe(
+    repository: &Path,
+    ids: &[CommitId],
+) -> Result<Vec<(Commit, Vec<String>)>, git::GitError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let arguments = [
+        "log",
+        "-z",
+        "--stdin",
+        "--no-walk=unsorted",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-mailmap",
+        "--no-show-signature",
+        "--name-only",
+        "--relative",
+        "--format=%x01%H%x02%ct%x02%s%x02%b%x02",
+    ];
+    let hex = |id: &CommitId| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let input: String = ids.iter().map(|id| hex(id) + "\n").collect();
+    Ok(parse(&git::output_for(repository, &arguments, input, BOUNDS)?))
+}
+
+/// Twenty bytes of a commit's hash: all of a SHA-1, enough of a SHA-256.
+pub type CommitId = [u8; 20];
+
+fn id_of(hex: &[u8]) -> Option<CommitId> {
+    let text = std::str::from_utf8(hex.get(..40)?).ok()?;
+    let mut id = [0; 20];
+    for (at, byte) in id.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
+    }
+    Some(id)
+}
+
 /// Gives every path one number.
+#[derive(Default)]
 struct Numbers {
     paths: Vec<String>,
-    known: std::collections::HashMap<String, u32>,
+    known: HashMap<String, u32>,
 }
 
 impl Numbers {
-    fn of(paths: Vec<String>) -> Self {
-        let known = paths.iter().zip(0..).map(|(path, number)| (path.clone(), number)).collect();
-        Self { paths, known }
-    }
-
     fn of_path(&mut self, path: &str) -> u32 {
         if let Some(number) = self.known.get(path) {
             return *number;
@@ -164,27 +192,28 @@ impl Numbers {
     }
 }
 
-fn parse(output: &[u8], head: &str) -> History {
-    let mut numbers = Numbers::of(Vec::new());
+fn parse(output: &[u8]) -> Vec<(Commit, Vec<String>)> {
     let mut commits = Vec::new();
     for record in output.split(|byte| *byte == 1).skip(1) {
-        let mut parts = record.splitn(4, |byte| *byte == 2);
-        let (Some(time), Some(subject), Some(body), Some(files)) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
+        let mut parts = record.splitn(5, |byte| *byte == 2);
+        let (Some(id), Some(time), Some(subject), Some(body), Some(files)) =
+            (parts.next().and_then(id_of), parts.next(), parts.next(), parts.next(), parts.next())
         else {
             continue;
         };
         let time = std::str::from_utf8(time).ok().and_then(|time| time.parse().ok()).unwrap_or(0);
-        let names: Vec<_> = files
+        let names: Vec<String> = files
             .split(|byte| *byte == 0)
             .map(<[u8]>::trim_ascii)
             .filter(|name| !name.is_empty())
-            .filter_map(|name| std::str::from_utf8(name).ok())
+            .filter_map(|name| std::str::from_utf8(name).ok().map(str::to_owned))
             .collect();
         if names.is_empty() || names.len() > MOST_FILES {
+            // Remembered as read, with nothing to say.
+            let commit = Commit { id, time, ..Commit::default() };
+            commits.push((commit, Vec::new()));
             continue;
         }
-        let files = names.iter().map(|name| numbers.of_path(name)).collect();
         let mut terms = Vec::new();
         for text in [subject, &body[..body.len().min(MOST_MESSAGE)]] {
             for (_, word) in term::identifiers(text) {
@@ -194,9 +223,9 @@ fn parse(output: &[u8], head: &str) -> History {
         terms.sort_unstable();
         terms.dedup();
         let subject = String::from_utf8_lossy(&subject[..subject.len().min(120)]).into_owned();
-        commits.push(Commit { time, subject, terms, files });
+        commits.push((Commit { id, time, subject, terms, files: Vec::new() }, names));
     }
-    History { head: head.to_owned(), commits, paths: numbers.paths }
+    commits
 }
 
 #[cfg(test)]
@@ -204,7 +233,11 @@ mod tests {
     use super::*;
 
     fn sample() -> History {
-        parse(b"\x0150\x02Fix the basket\x02Totals were wrong.\x02\0\nsrc/a.rs\0src/b.rs\0\x0140\x02First\x02\x02\0\nsrc/a.rs\0", "h")
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        let log = format!(
+            "\u{1}{a}\u{2}50\u{2}Fix the basket\u{2}Totals were wrong.\u{2}\0\nsrc/a.rs\0src/b.rs\0\u{1}{b}\u{2}40\u{2}First\u{2}\u{2}\0\nsrc/a.rs\0"
+        );
+        History::of("h".to_owned(), parse(log.as_bytes()).into_iter())
     }
 
     #[test]
@@ -232,21 +265,10 @@ mod tests {
     }
 
     #[test]
-    fn newer_commits_go_before_the_known_ones() {
-        let newer = parse(b"\x0160\x02New\x02\x02\0\nsrc/b.rs\0src/c.rs\0", "n");
-        let all = newer.followed_by(&sample());
-        assert_eq!(all.head, "n");
-        assert_eq!(all.commits.len(), 3);
-        let names: Vec<Vec<&str>> = all
-            .commits
-            .iter()
-            .map(|commit| {
-                commit.files.iter().map(|file| all.paths[*file as usize].as_str()).collect()
-            })
-            .collect();
-        assert_eq!(
-            names,
-            [vec!["src/b.rs", "src/c.rs"], vec!["src/a.rs", "src/b.rs"], vec!["src/a.rs"]]
-        );
+    fn a_commit_about_too_much_is_known_and_says_nothing() {
+        let files: String = (0..=MOST_FILES).map(|n| format!("f{n}\0")).collect();
+        let log = format!("\u{1}{}\u{2}9\u{2}Everything\u{2}\u{2}\0\n{files}", "c".repeat(40));
+        let commits = parse(log.as_bytes());
+        assert_eq!((commits.len(), commits[0].0.terms.len(), commits[0].1.len()), (1, 0, 0));
     }
 }

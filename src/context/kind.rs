@@ -103,6 +103,9 @@ impl Kind {
         if folder_is(GENERATED_WORDS) || is_generated_name(name) {
             return Self::Generated;
         }
+        if is_build_file(name) {
+            return Self::Setting;
+        }
         if folder_is(DOCUMENT_WORDS) {
             return Self::Document;
         }
@@ -202,6 +205,15 @@ fn is_generated_name(lower: &str) -> bool {
         || lower.starts_with("zz_generated")
 }
 
+/// Settings that happen to be written as code: `babel.config.js`, `gulpfile.ts`.
+fn is_build_file(lower: &str) -> bool {
+    let stem = lower.split('.').next().unwrap_or(lower);
+    let second = lower.split('.').nth(1).unwrap_or_default();
+    second == "config" && lower.split('.').count() == 3
+        || matches!(stem, "gulpfile" | "gruntfile" | "rakefile" | "jakefile" | "karma")
+            && lower.split('.').count() <= 3
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +235,8 @@ mod tests {
             ("docs/conf.py", Kind::Document),
             ("vendor/x/y.go", Kind::Vendored),
             ("web/app.min.js", Kind::Generated),
+            ("web/babel.config.js", Kind::Setting),
+            ("web/src/config.js", Kind::Source),
         ] {
             assert_eq!(Kind::of_path(path, true), kind, "{path}");
         }

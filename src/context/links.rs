@@ -18,7 +18,7 @@ use super::term::{self, Space, Term};
 /// Files from which links are followed.
 const SOURCES: usize = 10;
 /// The first few, whose company counts.
-const TOGETHER: usize = 5;
+const NEIGHBOURS: usize = 5;
 /// Files to which links are followed.
 const TARGETS: usize = 400;
 
@@ -43,7 +43,6 @@ pub(super) fn add(
         .collect();
     used(index, &sources, &targets, all)?;
     tested(index, order, all);
-    together(index, &sources, all);
     beside(index, &sources, all);
     declares(index, all);
     Ok(())
@@ -86,15 +85,18 @@ fn used(
     for target in targets {
         let Some(term) = name_term(&index.files()[*target].path) else { continue };
         let mut holders = 0.0;
-        let mut sum = 0.0;
+        let mut named_by = Vec::new();
         index.postings(term, |file, posting| {
             if posting.counts[Field::Identifier as usize] > 0 {
                 holders += 1.0;
-                if file as usize != *target {
-                    sum += worth.get(&(file as usize)).copied().unwrap_or(0.0);
-                }
+                let other = file as usize != *target && worth.contains_key(&(file as usize));
+                named_by.extend(other.then_some(file as usize));
             }
         })?;
+        // In the order of files: postings come as the index happened to be built, and a sum of
+        // fractions depends on its order.
+        named_by.sort_unstable();
+        let sum: f64 = named_by.iter().map(|file| worth[file]).sum();
         all[*target].used += sum * (1.0 + total / f64::max(holders, 1.0)).ln();
     }
     Ok(())
@@ -135,39 +137,10 @@ pub(super) fn bare_name(path: &str) -> String {
     words.concat()
 }
 
-/// Files that changed in the same commits as the best ones; a commit about many files says little
-/// about each pair.
-fn together(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
-    let history = index.history();
-    let files: Vec<Option<u32>> = history.paths.iter().map(|path| index.find(path)).collect();
-    let worth: HashMap<usize, f64> = sources.iter().copied().take(TOGETHER).collect();
-    let mut commits: HashMap<usize, f64> = HashMap::new();
-    let mut shared: HashMap<(usize, usize), f64> = HashMap::new();
-    for commit in &history.commits {
-        let changed: Vec<usize> = commit
-            .files
-            .iter()
-            .filter_map(|file| Some((*files.get(*file as usize)?)? as usize))
-            .collect();
-        for source in changed.iter().filter(|file| worth.contains_key(file)) {
-            *commits.entry(*source).or_default() += 1.0;
-            for other in changed.iter().filter(|other| *other != source) {
-                *shared.entry((*source, *other)).or_default() +=
-                    1.0 / (changed.len() as f64 - 1.0).max(1.0);
-            }
-        }
-    }
-    let mut pairs: Vec<((usize, usize), f64)> = shared.into_iter().collect();
-    pairs.sort_by_key(|(pair, _)| *pair);
-    for ((source, other), count) in pairs {
-        all[other].together += worth[&source] * count / (commits[&source] + 3.0);
-    }
-}
-
 /// Files in the folders of the best ones; a large folder says little about each.
 fn beside(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
     let mut folders: HashMap<&str, f64> = HashMap::new();
-    for (file, worth) in sources.iter().take(TOGETHER) {
+    for (file, worth) in sources.iter().take(NEIGHBOURS) {
         *folders.entry(folder_of(&index.files()[*file].path)).or_default() += worth;
     }
     let mut sizes: HashMap<&str, f64> = HashMap::new();

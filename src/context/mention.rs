@@ -62,6 +62,30 @@ pub(super) fn paths(text: &str, mut each: impl FnMut(String)) {
     }
 }
 
+/// Every line of a file that a stack frame or a link names: `Cart.cs:line 9`, `cart.py", line 3`,
+/// `cart.go:12`, `cart.ts#L5`.
+pub(super) fn lines(text: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let inside = |c: char| c.is_ascii_alphanumeric() || "/\\._-@+".contains(c);
+        let mut rest = line;
+        while let Some(dot) = rest.find('.') {
+            let start = rest[..dot].rfind(|c| !inside(c)).map_or(0, |at| at + 1);
+            let end = rest[dot..].find(|c| !inside(c)).map_or(rest.len(), |at| dot + at);
+            let (path, after) = (rest.get(start..end).unwrap_or_default(), &rest[end..]);
+            let marks = ["\", line ", ":line ", "#L", ":", "("];
+            let number = marks.iter().find_map(|mark| {
+                let digits = after.strip_prefix(mark)?;
+                let digits = digits.split(|c: char| !c.is_ascii_digit()).next()?;
+                digits.parse::<usize>().ok().filter(|line| *line > 0)
+            });
+            paths(path, |path| found.extend(number.map(|number| (path, number))));
+            rest = after;
+        }
+    }
+    found
+}
+
 /// Gives every name with hyphens inside, such as a rule's or a package's.
 pub(super) fn hyphened<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
     for candidate in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
@@ -156,6 +180,19 @@ mod tests {
             assert!(found.iter().any(|own| own == literal), "{literal} {found:?}");
         }
         assert!(!found.iter().any(|own| own == "x"));
+    }
+
+    #[test]
+    fn lines_are_taken_from_frames_and_links() {
+        let text = "File \"/usr/shop/cart.py\", line 3\n at Cart.Total() in C:\\src\\Cart.cs:line 9\n src/cart.go:12 +0x1\nhttps://h/a/b/blob/c/src/x.ts#L5-L9 v1.2.3:4";
+        let found = lines(text);
+        for (end, line) in [("shop/cart.py", 3), ("cart.cs", 9), ("src/cart.go", 12), ("x.ts", 5)] {
+            assert!(
+                found.iter().any(|(own, n)| own.ends_with(end) && *n == line),
+                "{end} {found:?}"
+            );
+        }
+        assert_eq!(found.len(), 4, "{found:?}");
     }
 
     #[test]

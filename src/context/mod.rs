@@ -41,7 +41,6 @@
 //!   mapping is `unsafe`; a query reads a few hundred small pieces.
 //! - **No embedded model.** Nothing to download, nothing to explain away.
 
-mod area;
 mod build;
 mod bytes;
 mod catalog;
@@ -61,14 +60,17 @@ mod outline;
 mod overview;
 mod pack;
 mod past;
+mod pieces;
 mod places;
 mod plan;
 mod purpose;
 mod query;
 mod rank;
+mod related;
 mod rescan;
 mod scan;
 mod segment;
+mod shown;
 mod signals;
 mod spans;
 mod store;

@@ -16,6 +16,7 @@ const MOST_WORDS: usize = 400;
 /// A term of more words than this is a sentence, not a name.
 const LONGEST_NAME: usize = 4;
 const MOST_LITERALS: usize = 40;
+const MOST_PLACES: usize = 40;
 
 /// Words that say nothing about where to look.
 const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
@@ -42,6 +43,8 @@ pub struct Query {
     pub symbols: Vec<Weighted>,
     /// Paths and file names, with forward slashes and in lower case.
     pub paths: Vec<String>,
+    /// Lines that a stack frame or a link names, each with the path as it is written there.
+    pub places: Vec<(String, usize)>,
     /// Names that a file may bear, without separators, each with its weight.
     pub names: BTreeMap<String, f64>,
     /// What may stand somewhere word for word.
@@ -98,6 +101,14 @@ impl Query {
         collector.finish()
     }
 
+    /// The lines of this file that the item names, from 1.
+    pub(super) fn lines_of(&self, path: &str) -> Vec<usize> {
+        let path = path.to_ascii_lowercase();
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        let meant = |own: &str| path.ends_with(own) || own.ends_with(path.as_str()) || own == name;
+        self.places.iter().filter(|(own, _)| meant(own)).map(|(_, line)| *line).collect()
+    }
+
     /// Is there nothing to look for?
     pub fn is_empty(&self) -> bool {
         self.words.is_empty() && self.paths.is_empty() && self.symbols.is_empty()
@@ -110,6 +121,7 @@ struct Collector {
     identifiers: BTreeMap<String, f64>,
     paths: BTreeSet<String>,
     names: BTreeMap<String, f64>,
+    places: Vec<(String, usize)>,
     literals: Vec<String>,
     stop: HashSet<&'static str>,
     title: String,
@@ -134,6 +146,7 @@ impl Collector {
     }
 
     fn text(&mut self, text: &str, kind: TextKind) {
+        self.places.extend(mention::lines(cut(text, LONGEST)).into_iter().take(MOST_PLACES));
         let (text, linked) = mention::without_noise(cut(text, LONGEST));
         self.paths.extend(linked);
         for (part, text) in noise::pieces(&text) {
@@ -303,6 +316,7 @@ impl Collector {
             symbols: named(Space::Symbol),
             paths: self.paths.into_iter().collect(),
             literals: self.literals,
+            places: self.places,
             names: self.names.into_iter().map(|(name, weight)| (name, damp(weight))).collect(),
             about_tests: about(&["test", "tests", "flaky", "fixture"]),
             about_documents: about(&["docs", "documentation", "readme", "typo"]),

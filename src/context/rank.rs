@@ -11,7 +11,12 @@ use super::signals::{SIGNALS, Signals, signals};
 ///
 /// Rounded by hand. Halving or doubling any one of them moves the measured hits by a point or so.
 const WEIGHTS: [f64; SIGNALS] =
-    [1.0, 1.5, 0.3, 0.5, 0.6, 0.6, 0.6, 1.2, 0.25, 0.25, 0.2, 0.3, 0.0, 0.0, -0.3];
+    [1.0, 1.5, 0.3, 0.4, 1.0, 0.8, 0.6, 1.2, 0.3, 0.25, 0.2, 0.3, 0.0, -0.5];
+
+/// The place that is given to a neighbour, from zero, among how many, and what its own score counts.
+const LAST_PLACE: usize = 9;
+const NEIGHBOURS: usize = 50;
+const NEIGHBOUR_SCORE: f64 = 0.3;
 
 /// A file with what speaks for it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -38,8 +43,24 @@ pub fn scored(
     query: &Query,
 ) -> Result<(Vec<Signals>, Vec<(f64, usize)>), ContextError> {
     let all = signals(index, query)?;
-    let order = order(index, query, &all);
+    let mut order = order(index, query, &all);
+    admit_neighbour(&all, &mut order);
     Ok((all, order))
+}
+
+/// A fix often changes a second file in the folder of the first. Which one the words do not say, so
+/// the last of the first ten places goes to the likeliest of them.
+fn admit_neighbour(all: &[Signals], order: &mut [(f64, usize)]) {
+    let Some(candidates) = order.get_mut(LAST_PLACE..) else { return };
+    let candidates = &mut candidates[..];
+    let worth = |(score, file): &(f64, usize)| all[*file].beside + NEIGHBOUR_SCORE * score;
+    let within = candidates.len().min(NEIGHBOURS);
+    let best = (0..within)
+        .max_by(|a, b| worth(&candidates[*a]).total_cmp(&worth(&candidates[*b])).then(b.cmp(a)));
+    if let Some(best) = best.filter(|best| all[candidates[*best].1].beside > 0.0) {
+        // The others move down by one; the score stays what it was, so that chances stay honest.
+        candidates[..=best].rotate_right(1);
+    }
 }
 
 /// The `top` files for a query, best first. The same index and query always give the same answer.
@@ -62,10 +83,11 @@ fn score(signals: &Signals, entry: &Entry, query: &Query) -> f64 {
     let sum: f64 = signals.values().iter().zip(WEIGHTS).map(|(value, weight)| value * weight).sum();
     let set_aside = match entry.kind {
         Kind::Source => 0.0,
-        Kind::Test if query.about_tests => 0.7,
+        Kind::Test if query.about_tests => 0.9,
         Kind::Document if query.about_documents => 0.3,
-        Kind::Test => 1.3,
-        Kind::Example | Kind::Document => 0.6,
+        Kind::Test => 1.5,
+        Kind::Example => 0.8,
+        Kind::Document => 0.6,
         Kind::Setting => 0.4,
         Kind::Generated => 0.1,
         Kind::Vendored => 0.2,
@@ -88,7 +110,6 @@ fn reasons(signals: &Signals) -> Vec<String> {
         "is used by other good files",
         "its tests hold the item's words",
         "holds a rare phrase of the item",
-        "changed together with other good files",
         "lies beside other good files",
         "declares what another file holds",
     ];

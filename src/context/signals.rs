@@ -18,7 +18,7 @@ const LENGTH_PENALTY: f64 = 0.75;
 const SATURATION: f64 = 1.2;
 
 /// How many signals there are.
-pub const SIGNALS: usize = 15;
+pub const SIGNALS: usize = 14;
 
 /// Everything that speaks for one file, from zero to one; comparable between files of one query only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -47,8 +47,6 @@ pub struct Signals {
     pub tested: f64,
     /// It holds something rare of the query word for word.
     pub literal: f64,
-    /// It changed in the same commits as the best files.
-    pub together: f64,
     /// It lies in the folder of a best file.
     pub beside: f64,
     /// It only declares what another file holds.
@@ -71,7 +69,6 @@ impl Signals {
             self.used,
             self.tested,
             self.literal,
-            self.together,
             self.beside,
             self.declares,
         ]
@@ -96,7 +93,6 @@ impl Signals {
             &mut self.used,
             &mut self.tested,
             &mut self.literal,
-            &mut self.together,
             &mut self.beside,
             &mut self.declares,
         ]
@@ -121,16 +117,13 @@ pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextErro
     let word = (1.0 + all.len() as f64).ln();
     let name = 1.4 * word;
     let one = 1.0;
-    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, one, one, one, one, one, one, one, one]);
+    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, one, one, one, one, one, one, one]);
     // Outlines and links are looked at where they matter: at the files that are best so far.
     let order = super::rank::order(index, query, &all);
     outline::add(index, &order, &weights, &mut all)?;
     links::add(index, &order, &mut all)?;
     let defined = 2.0 * word;
-    scale(
-        &mut all,
-        [one, one, one, one, one, one, one, one, defined, 0.0, 0.0, one, 0.1, 0.5, one],
-    );
+    scale(&mut all, [one, one, one, one, one, one, one, one, defined, 0.0, 0.0, one, 0.5, one]);
     Ok(all)
 }
 

@@ -1,20 +1,15 @@
-//! Which lines of a file are worth showing for a query. Pure.
+//! What the lines of a file are worth for a query. Pure.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::Range;
 
 use super::document::Definition;
 use super::language::Language;
 use super::term::{self, Space, Term};
 
-/// Lines in a span, at most.
+/// Lines after a definition that speak for it where the next one is far.
 const SPAN: usize = 14;
-const MOST_SPANS: usize = 5;
-/// A span goes on for this many lines after the last one that matters.
-const AFTER: usize = 3;
-/// What a comment is worth beside code, and what a word is worth where it was shown already.
+/// What a comment is worth beside code.
 const COMMENT: f64 = 0.5;
-const AGAIN: f64 = 0.6;
 
 /// A line as the query sees it: its terms, each once, with their worth there.
 #[derive(Debug, Clone, Default)]
@@ -99,84 +94,20 @@ pub(super) fn worthy_definitions(
     weighed.into_iter().map(|(_, at)| definitions[at].clone()).collect()
 }
 
-/// A span worth showing.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Span {
-    /// From the first line, which is zero.
-    pub lines: Range<usize>,
-    /// Comparable between files for one query.
-    pub worth: f64,
-}
-
-/// The best spans, best first, none over another; each starts at its definition if near.
-pub(super) fn best(lines: &[Line], definitions: &[Definition]) -> Vec<Span> {
-    let mut chosen: Vec<Span> = Vec::new();
-    let mut shown: HashMap<Term, f64> = HashMap::new();
-    while chosen.len() < MOST_SPANS {
-        let limit = |at: usize| {
-            let next = chosen.iter().map(|span| span.lines.start).filter(|next| *next > at).min();
-            next.unwrap_or(lines.len()).min(at + SPAN)
-        };
-        let free = |at: &usize| chosen.iter().all(|span| !span.lines.contains(at));
-        let best = (0..lines.len())
-            .filter(|at| free(at) && !lines[*at].0.is_empty())
-            .map(|at| (at, worth(&lines[at..limit(at)], &shown)))
-            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
-        let Some((at, worth)) = best.filter(|(_, worth)| *worth > 0.0) else { break };
-        let start = start_of(at, definitions, &chosen);
-        let limit = limit(at).min(start + SPAN);
-        let last = (at..limit).rev().find(|at| !lines[*at].0.is_empty()).unwrap_or(at);
-        let end = (last + 1 + AFTER).min(limit).max(at + 1);
-        for (term, _) in lines[start..end].iter().flat_map(|line| &line.0) {
-            shown.insert(*term, AGAIN);
-        }
-        chosen.push(Span { lines: start..end, worth });
-    }
-    chosen
-}
-
 /// What a window is worth: each term once at its best, a little for more of it.
-fn worth(window: &[Line], shown: &HashMap<Term, f64>) -> f64 {
+pub(super) fn worth(window: &[Line]) -> f64 {
     let mut best: Vec<(Term, f64)> =
         window.iter().flat_map(|line| line.0.iter().copied()).collect();
     let all: f64 = best.iter().map(|(_, worth)| worth).sum();
     best.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     best.dedup_by_key(|(term, _)| *term);
-    let once: f64 =
-        best.iter().map(|(term, worth)| worth * shown.get(term).copied().unwrap_or(1.0)).sum();
+    let once: f64 = best.iter().map(|(_, worth)| worth).sum();
     once + all * 0.1
-}
-
-/// Where a span that matters from `at` on begins: at its definition if that is near and not shown.
-fn start_of(at: usize, definitions: &[Definition], chosen: &[Span]) -> usize {
-    let near = definitions
-        .iter()
-        .map(|definition| definition.line as usize - 1)
-        .rfind(|line| *line <= at && at - line <= SPAN / 2);
-    let start = near.unwrap_or(at);
-    let after =
-        chosen.iter().map(|span| span.lines.end).filter(|end| *end <= at).max().unwrap_or(0);
-    start.max(after)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_span_around_the_words_is_chosen_and_starts_at_its_definition() {
-        let mut text = vec!["filler"; 60];
-        text[30] = "fn basket_total() {";
-        text[33] = "    warehouse discount";
-        let rarity = HashMap::from([
-            (term::hash(Space::Word, term::stem(&mut b"warehouse".to_vec())), 3.0),
-            (term::hash(Space::Word, b"discount"), 3.0),
-        ]);
-        let lines = weigh(&text, Language::Rust, &rarity);
-        let spans = best(&lines, &[Definition { line: 31, name: "basket_total".into() }]);
-        let lines: Vec<_> = spans.into_iter().map(|span| span.lines).collect();
-        assert_eq!((lines.len(), lines[0].clone()), (1, 30..37));
-    }
 
     #[test]
     fn code_is_worth_more_than_comments_and_imports_nothing() {
@@ -185,27 +116,6 @@ mod tests {
         let scores: Vec<f64> =
             weigh(&text, Language::Rust, &rarity).iter().map(Line::score).collect();
         assert_eq!(scores, [0.0, 1.5, 0.0, 1.5, 0.0, 3.0]);
-    }
-
-    #[test]
-    fn spans_never_touch_and_the_second_shows_something_else() {
-        let mut text = vec!["filler"; 90];
-        for (at, line) in [
-            (10, "discount"),
-            (11, "discount"),
-            (40, "discount"),
-            (41, "discount"),
-            (70, "voucher"),
-        ] {
-            text[at] = line;
-        }
-        let rarity = HashMap::from([
-            (term::hash(Space::Word, b"discount"), 3.0),
-            (term::hash(Space::Word, term::stem(&mut b"voucher".to_vec())), 2.5),
-        ]);
-        let spans = best(&weigh(&text, Language::Rust, &rarity), &[]);
-        let lines: Vec<_> = spans.into_iter().map(|span| span.lines).collect();
-        assert_eq!(lines, [10..15, 70..74, 40..45]);
     }
 
     #[test]

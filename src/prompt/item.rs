@@ -17,7 +17,7 @@ pub enum Detail {
 pub struct ItemText {
     /// Facts, title and texts; not yet fenced.
     pub text: String,
-    /// Characters that a reader would not see and that were left out.
+    /// Characters that a reader would not see, or may not see, and that were left out.
     pub hidden: usize,
     /// Bytes left out for want of room.
     pub cut: usize,
@@ -53,7 +53,8 @@ pub fn item_text(item: &CleanItem, detail: Detail, max_tokens: u32) -> ItemText 
         }
     }
     let (text, beyond) = cut_to_tokens(&lines.join("\n"), max_tokens);
-    ItemText { text, hidden: item.alarms.hidden_chars, cut: cut + beyond }
+    let hidden = item.alarms.hidden_chars + item.alarms.doubtful_chars;
+    ItemText { text, hidden, cut: cut + beyond }
 }
 
 /// The cleaner says at the end of a text how much it left out; here the tag says it.

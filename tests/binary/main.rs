@@ -17,3 +17,4 @@ mod operate;
 mod publishing;
 mod reload;
 mod repositories;
+mod terms;

@@ -62,3 +62,92 @@ fn nothing_a_repository_names_is_run() {
     assert_eq!(report.commits, 1);
     assert!(!marker.exists(), "something was run");
 }
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % sides
+    }
+}
+
+const WORDS: [&str; 12] = [
+    "basket",
+    "voucher",
+    "total",
+    "rounding",
+    "warehouse",
+    "carrier",
+    "retry",
+    "queue",
+    "token",
+    "session",
+    "address",
+    "label",
+];
+
+/// One step of somebody's work: files come, change, move and go, on a branch or not.
+fn step(root: &Path, dice: &mut Dice) {
+    let file = |dice: &mut Dice| format!("src/{}/{}.rs", WORDS[dice.roll(3)], WORDS[dice.roll(12)]);
+    let (one, two) = (file(dice), file(dice));
+    let words: Vec<&str> = (0..6).map(|_| WORDS[dice.roll(12)]).collect();
+    let path = root.join(&one);
+    match dice.roll(8) {
+        0 if path.exists() => fs::remove_file(&path).unwrap(),
+        1 if path.exists() && !root.join(&two).exists() => {
+            fs::create_dir_all(root.join(&two).parent().unwrap()).unwrap();
+            fs::rename(&path, root.join(&two)).unwrap();
+        }
+        2 => git(root, &["checkout", "-q", "-B", "side"]),
+        3 => git(root, &["checkout", "-q", "-B", "main"]),
+        4 => git(root, &["commit", "-q", "--amend", "--allow-empty", "-m", &words.join(" ")]),
+        5 => {
+            // Back to an earlier commit, as after a switch to an older release.
+            git(root, &["checkout", "-q", "--detach", "HEAD~1"]);
+        }
+        _ => {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let body =
+                format!("// {}\nfn {}_{}() {{ {}(); }}\n", words[0], words[1], words[2], words[3]);
+            let known = fs::read_to_string(&path).unwrap_or_default();
+            fs::write(&path, known + &body).unwrap();
+        }
+    }
+    git(root, &["add", "-A"]);
+    git(root, &["commit", "-q", "--allow-empty", "-m", &words.join(" ")]);
+}
+
+/// Two histories of twelve steps with every test run; `HEARTBEAT_TEST_HISTORIES=20x50` asks for more.
+#[test]
+fn an_updated_index_answers_like_a_new_one() {
+    let wanted = std::env::var("HEARTBEAT_TEST_HISTORIES").unwrap_or_default();
+    let (histories, steps) = wanted.split_once('x').unwrap_or(("2", "12"));
+    let (histories, steps): (u64, usize) = (histories.parse().unwrap(), steps.parse().unwrap());
+    for history in 0..histories {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, cache) = (folder.path().join("repository"), folder.path().join("updated"));
+        fs::create_dir_all(&root).unwrap();
+        git(&root, &["init", "-q", "-b", "main"]);
+        commit(&root, "README.md", "A shop.\n", "Start");
+        commit(&root, "LICENSE", "None.\n", "Licence");
+        let mut dice = Dice(history + 1);
+        for number in 0..steps {
+            step(&root, &mut dice);
+            let new = folder.path().join(format!("new{number}"));
+            let answer = |cache: &Path| {
+                let (index, _) = Index::open_or_build(&root, cache, &Options::default()).unwrap();
+                let query = Query::from_text(
+                    "Voucher total is wrong\nrounding in the basket_total of `warehouse`",
+                );
+                let ranked = rank(&index, &query, 30).unwrap();
+                let packed = heartbeat::context::pack(&index, &query, &ranked, 2000).unwrap();
+                (ranked, packed, index.history().clone())
+            };
+            assert_eq!(answer(&cache), answer(&new), "history {history}, step {number}");
+            fs::remove_dir_all(&new).unwrap();
+        }
+    }
+}

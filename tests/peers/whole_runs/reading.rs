@@ -111,3 +111,29 @@ async fn an_analysis_finds_every_file_it_needs_by_the_paths_in_its_prompt() {
         assert!(files.iter().all(|file| file["exists"] == true), "{finding:#}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_terms_of_triage_reach_the_ranking_and_the_deep_prompt() {
+    let world = World::new(|request| match is_triage(request) {
+        true => {
+            let mut answer = verdicts(&asked_about(request), 1);
+            for verdict in answer["verdicts"].as_array_mut().unwrap() {
+                verdict["terms"] = json!(["addressNormalizer", "normalize address", "postcode"]);
+            }
+            Reply::structured(answer)
+        }
+        false => read_and_answer(request),
+    });
+    let Some(world) = world.await else { return };
+    std::fs::remove_dir_all(world.code()).unwrap();
+    sample::write_to(&world.code()).unwrap();
+    let said = world.once().await;
+    assert_eq!(said.code, Some(0), "{:#}\n{}", said.json, said.stderr);
+    let requests = world.api.requests();
+    let triage = requests.iter().find(|request| is_triage(request)).unwrap();
+    assert!(triage.user_texts().concat().contains("part=\"code\">\nRepository repository:"));
+    let deep = requests.iter().find(|request| !is_triage(request)).unwrap();
+    assert!(deep.user_texts().concat().contains("searched for: addressNormalizer, normalize"));
+    let named = named_files(deep);
+    assert_eq!(named[0], "api/src/services/addressNormalizer.ts", "{named:?}");
+}
