@@ -103,7 +103,7 @@ async fn a_command_that_fails_is_quoted() {
     says(chatty, &["is not shown"]);
     says(fetch(&shell("true"), &[]).await, &["output of source.token_command is empty"]);
     let missing = config(|c| c.source.token_command = vec!["/no/such/command".into()]);
-    says(fetch(&missing, &[]).await, &["/no/such/command", "cannot be started"]);
+    says(fetch(&missing, &[]).await, &["/no/such/command", "cannot start"]);
 }
 
 #[tokio::test]

@@ -225,6 +225,6 @@ fn code_78_an_agent_that_is_not_there_costs_no_item_its_attempts() {
     }
     let waiting = "SELECT count(*) FROM heartbeat_state
                    WHERE phase = 'pending' AND attempts = 0 AND triage_failures = 0";
-    assert_eq!(world.figure(waiting), 19, "everything is still in line");
+    assert_eq!(world.figure(waiting), 19, "everything is still queued");
     assert_eq!(run(&world, &["--once"]).0, 0, "and is worked on when the agent is there");
 }

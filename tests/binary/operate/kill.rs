@@ -84,7 +84,7 @@ async fn what_a_person_stopped_is_left_to_people_and_costs_no_attempt() {
         |name: &str| told.iter().find(|event| event["event"] == name && event["item"] == *item);
     let event = of("item_parked").unwrap_or_else(|| panic!("{told:#?}"));
     assert_eq!(event["reason"], "stopped_by_operator", "{event:#}");
-    assert!(of("item_deferred").is_none(), "it is not in line");
+    assert!(of("item_deferred").is_none(), "it is not queued");
     let id = item.strip_prefix("ado/").unwrap();
     let story = world.run(&["show", id, "--json"]).await.json();
     assert_eq!(story["item"]["phase"], "parked", "{story:#}");
@@ -133,7 +133,9 @@ async fn the_id_that_status_shows_ends_that_session_and_no_other() {
     world.agent(STUCK_ANALYSIS);
     let run = world.start(&["--once", "--quiet", "--set", "limits.max_deep_per_run=3"]);
     let three = || async {
-        let status = world.run(&["status", "--json"]).await.json();
+        // There is no state to read yet when the run has just started.
+        let status = world.run(&["status", "--json"]).await.stdout;
+        let status: serde_json::Value = serde_json::from_str(&status).ok()?;
         let sessions = status["sessions"].as_array().cloned().unwrap_or_default();
         let deep = sessions.into_iter().filter(|session| session["stage"] == "deep");
         let deep: Vec<_> = deep.filter(|session| session["alive"] == true).collect();
