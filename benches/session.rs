@@ -97,6 +97,8 @@ async fn keep(place: &Place, tier: Containment, misbehaviour: &str, session: Ses
     let stdin = place.folder.path().join("stdin");
     std::fs::write(&stdin, "").unwrap();
     let order = Order {
+        confinement: None,
+        max_tasks: None,
         program: PROGRAM.into(),
         args: place.agent_args(misbehaviour).into_iter().map(Into::into).collect(),
         env: vec![(mark::VARIABLE.into(), session.to_string().into())],

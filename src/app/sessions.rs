@@ -1,9 +1,9 @@
 //! Supervised sessions of the configured agent.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use crate::process::program;
 use crate::run::{Job, Sessions};
 use crate::session::agent::claude::Claude;
 use crate::session::agent::{Agent, Task};
+use crate::session::confinement::{Allowed, Confinement};
 use crate::session::{
     SessionLimits, SessionSpec, StopHandle, StopReason, StopSignal, Supervisor, SupervisorSettings,
     orphans,
@@ -118,11 +119,13 @@ impl SupervisedSessions {
         }
         let mut args: Vec<_> = self.config.agent.command[1..].iter().map(Into::into).collect();
         args.extend(self.agent.args(&task));
+        let (env, cwd) = (self.agent.env(&task), job.repository.unwrap_or(empty));
         Ok(SessionSpec {
             program: self.program.clone(),
             args,
-            env: self.agent.env(&task),
-            cwd: job.repository.unwrap_or(empty),
+            confinement: Some(self.confinement(&task, &env, &cwd)),
+            env,
+            cwd,
             stdin: job.words.user.into_bytes(),
             limits: limits(&self.config, stage),
             worst_case: match stage {
@@ -132,6 +135,19 @@ impl SupervisedSessions {
             scratch,
             session: job.session,
         })
+    }
+}
+
+impl SupervisedSessions {
+    /// What the agent may touch in this session.
+    fn confinement(&self, task: &Task, env: &[(OsString, OsString)], cwd: &Path) -> Confinement {
+        let agent = &self.config.agent;
+        let mut write = agent.write_paths.clone();
+        write.extend(self.agent.own_folders(task));
+        let allowed =
+            Allowed { read: agent.read_paths.clone(), write, ports: agent.connect_ports.clone() };
+        let state = self.scratch.parent().unwrap_or(&self.scratch);
+        Confinement::for_program(&self.program, env).with(&task.scratch, cwd, state, &allowed)
     }
 }
 

@@ -42,6 +42,8 @@ use exit::Code;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    // First of all: what is read into memory from here on may be a secret.
+    crate::process::system::protect_from_inspection();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

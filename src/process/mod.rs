@@ -224,6 +224,16 @@ pub fn realtime_limit(pid: u32) -> Option<(u64, u64)> {
     Some((values.next()?.parse().ok()?, values.next()?.parse().ok()?))
 }
 
+/// Did the process give up new privileges and take a filter of system calls, as every confined agent?
+pub fn is_confined(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let has = |name: &str, value: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.is_some_and(|found| found.trim() == value)
+    };
+    has("NoNewPrivs:", "1") && has("Seccomp:", "2")
+}
+
 /// Where a process is in the kernel, for the report on something that cannot be killed.
 pub fn waits_in(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default()

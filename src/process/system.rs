@@ -232,3 +232,49 @@ pub fn set_handler(signal: nix::sys::signal::Signal, handler: nix::sys::signal::
     // SAFETY: callers pass dispositions without code of their own.
     unsafe { nix::sys::signal::signal(signal, handler) }.ok();
 }
+
+/// The version of Landlock this kernel has; 0: none, or switched off.
+#[cfg(target_os = "linux")]
+pub fn landlock_version() -> u32 {
+    const ASK_FOR_VERSION: u32 = 1;
+    let none = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag the call takes no structure and returns a number or -1.
+    let found =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, ASK_FOR_VERSION) };
+    u32::try_from(found).unwrap_or_default()
+}
+
+/// There is no Landlock here.
+#[cfg(not(target_os = "linux"))]
+pub fn landlock_version() -> u32 {
+    0
+}
+
+/// Takes every capability from this process and from what it executes; without effect where it has
+/// none.
+#[cfg(target_os = "linux")]
+pub fn drop_capabilities() {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    for capability in 0..64 {
+        // SAFETY: plain integers; numbers that are no capability are refused.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+    }
+    let header = Header { version: VERSION_3, pid: 0 };
+    let none = [0_u32; 6];
+    // SAFETY: version 3 reads one header and two sets of three words, which both live on our stack.
+    unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+}
+
+/// Keeps others of the same user from reading this process's memory and environment, and leaves no
+/// core file with secrets. A program it executes begins without this protection.
+pub fn protect_from_inspection() {
+    // Both can only fail where they are unknown; then there is nothing to be done.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_dumpable(false).ok();
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
+}

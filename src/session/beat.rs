@@ -1,5 +1,6 @@
 //! A session's pulse: beats to the keeper, samples of the tree, and the sign of life made of both.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -42,9 +43,15 @@ impl Pulse {
     /// The agent runs.
     pub fn watch(&mut self, keeper: &Keeper, leader: u32, now: Instant) {
         let has_init = keeper.tier.has_namespace();
-        self.watch = Some(TreeWatch::new(keeper.identity.pid, leader, has_init));
+        let watch = TreeWatch::new(keeper.identity.pid, leader, has_init);
+        self.watch = Some(watch.without(keeper.watcher));
         self.started = now;
         self.last_sample = now;
+    }
+
+    /// Processes of the tree that were seen in it, with their start times.
+    pub fn seen(&self) -> HashSet<(u32, u64)> {
+        self.watch.as_ref().map(|watch| watch.known().clone()).unwrap_or_default()
     }
 
     /// The number of the next beat.

@@ -1,10 +1,8 @@
-//! The outer net: heartbeat is a subreaper too, and every child it did not start itself is an
-//! escapee.
+//! The outer net: heartbeat is a subreaper too, so what a killed keeper leaves becomes its child.
 //!
-//! If a keeper is killed, what it kept falls to heartbeat. Children that heartbeat starts on
-//! purpose (keepers, short helper commands) are registered in the same critical section in which
-//! they are started, so a child in the kernel's list that is not registered can only be something
-//! that a dead keeper left behind. A registration ends after its child has been collected.
+//! Children that heartbeat starts on purpose (keepers, short helper commands) are registered in the
+//! same critical section in which they are started; a registration ends after its child has been
+//! collected. A child that is not registered is ended only with proof that it belongs to a session.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use super::evidence::{Evidence, Proof};
 use crate::process;
 
 /// The children of this process are one fact of the process, hence one list.
@@ -79,8 +78,11 @@ pub fn is_outer_reaper() -> bool {
     IS_OUTER_REAPER.load(Ordering::SeqCst)
 }
 
-/// Children that nobody registered.
-pub fn escapees() -> Vec<u32> {
+/// Children that nobody registered and that are proven to belong to one of these sessions.
+///
+/// Others may be children of this process too: those of a shell that executed heartbeat in its
+/// place, and daemons that a helper command left behind. They are none of our business.
+fn escapees(sessions: &[Evidence], seen: &HashSet<(u32, u64)>) -> Vec<u32> {
     if !is_outer_reaper() {
         return Vec::new();
     }
@@ -89,8 +91,16 @@ pub fn escapees() -> Vec<u32> {
     let children = process::children(std::process::id()).unwrap_or_default();
     // Asked for after the list: a helper is known from before it has a process id.
     let helpers = crate::exec::helpers();
-    let stranger = |child: &u32| !known.contains(child) && !helpers.contains(child);
-    children.into_iter().filter(stranger).collect()
+    let was_seen = |pid: u32| {
+        let start = process::stat(pid).map(|stat| stat.start_time);
+        start.is_some_and(|start| seen.contains(&(pid, start)))
+    };
+    let is_ours = |pid: u32| {
+        sessions.iter().any(|one| one.judge(pid) == Some(Proof::Proven)) || was_seen(pid)
+    };
+    let is_escapee =
+        |child: &u32| !known.contains(child) && !helpers.contains(child) && is_ours(*child);
+    children.into_iter().filter(is_escapee).collect()
 }
 
 /// What became of the escapees.
@@ -102,12 +112,17 @@ pub struct Caught {
     pub left: u32,
 }
 
-/// Kills and collects escapees until there is none or the time is up.
-pub async fn catch_escapees(within: Duration) -> Caught {
+/// Kills and collects the escapees of these sessions until there is none or the time is up. `seen`:
+/// processes that were seen below their keepers.
+pub async fn catch_escapees(
+    sessions: &[Evidence],
+    seen: &HashSet<(u32, u64)>,
+    within: Duration,
+) -> Caught {
     let until = Instant::now() + within;
     let mut caught = Caught::default();
     loop {
-        let found = escapees();
+        let found = escapees(sessions, seen);
         if found.is_empty() {
             return Caught { left: 0, ..caught };
         }

@@ -9,12 +9,13 @@ use tokio::time::Instant;
 use super::agent::{Decoder, Exit};
 use super::beat::Pulse;
 use super::conversation::{Conversation, Notice, Tail};
+use super::evidence::{Evidence, warn_of_unproven};
 use super::finished::{Finished, Row};
 use super::keeper::launch::Keeper;
 use super::keeper::protocol::{FromKeeper, OwnReason, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
-use super::supervisor::{SupervisorSettings, cancelled, milliseconds, order};
+use super::supervisor::{SupervisorSettings, cancelled, milliseconds, order, protection};
 use super::timers::Timers;
 use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
@@ -50,6 +51,7 @@ pub struct Live<'a> {
     told_content: Option<Instant>,
     pending: Vec<Effect>,
     row: Option<Row>,
+    evidence: Option<Evidence>,
     exit: Option<Exit>,
     swept: u32,
     survivors: u32,
@@ -95,6 +97,7 @@ impl<'a> Live<'a> {
             told_content: None,
             pending: Vec::new(),
             row: None,
+            evidence: None,
             exit: None,
             swept: 0,
             survivors: 0,
@@ -111,6 +114,7 @@ impl<'a> Live<'a> {
         row: LedgerRow,
         mut stop: StopSignal,
     ) -> Result<Finished, LedgerError> {
+        self.evidence = Some(Evidence::of(&row));
         let committed = self.ledger.register(row, self.settings.max_live).await;
         self.input(if committed.is_ok() { Input::RowCommitted } else { Input::RowRefused });
         self.perform(keeper).await;
@@ -208,7 +212,7 @@ impl<'a> Live<'a> {
             item: self.spec.session.item.clone(),
             attempt: self.spec.session.attempt,
             keeper_pid: keeper.identity.pid,
-            tier: keeper.tier.to_string(),
+            tier: protection(self.spec, keeper),
             limit_ms: milliseconds(self.spec.limits.hard),
             worst_case: self.spec.worst_case,
         });
@@ -399,8 +403,11 @@ impl<'a> Live<'a> {
         if let Some(group) = &keeper.cgroup {
             super::keeper::kill_group(group);
         }
-        let caught = children::catch_escapees(CATCH_WITHIN).await;
-        let marked = orphans::end_marked(&[self.spec.session.id], CATCH_WITHIN).await;
+        let seen = self.pulse.seen();
+        let evidence: Vec<Evidence> = self.evidence.iter().cloned().collect();
+        let caught = children::catch_escapees(&evidence, &seen, CATCH_WITHIN).await;
+        let marked = orphans::end_marked(evidence, CATCH_WITHIN).await;
+        warn_of_unproven(&marked.unproven);
         self.swept += caught.killed + marked.killed;
         self.survivors = caught.left + marked.left;
         if self.survivors == 0 {

@@ -2,16 +2,18 @@
 //!
 //! A row is resolved in this order: another boot (nothing can be left); a keeper whose heartbeat is
 //! alive (not an orphan); the keeper itself, if it is verifiably the same process; the control group
-//! on record; then every process that carries one of the session's two marks, until two scans in a
-//! row find none. Nothing is ever ended by its name or by a bare number.
+//! on record; then every process that is proven to belong to the session ([`super::evidence`]), until
+//! two scans in a row find none. Nothing is ever ended by its name, by a bare number or by a mark
+//! alone.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::evidence::{Evidence, Proof, warn_of_unproven};
 use super::keeper::launch::{open_keeper, owner_is_alive};
-use super::{children, keeper, mark, supervisor};
+use super::{children, keeper, supervisor};
 use crate::event::{Event, Sink};
 use crate::model::{Outcome, SessionEnd, SessionId};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
@@ -23,12 +25,14 @@ const CLEAN_SCANS: u32 = 2;
 const CHASE: Duration = Duration::from_millis(25);
 
 /// What was done for one or several sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ended {
     /// Processes ended.
     pub killed: u32,
     /// Processes that are still there.
     pub left: u32,
+    /// Processes with a mark that proves nothing; left alone.
+    pub unproven: Vec<u32>,
 }
 
 /// What became of the open rows.
@@ -66,9 +70,8 @@ pub async fn resolve(
             orphaned.push(row);
         }
     }
+    keeper::remove_empty_groups(&resolved.alive);
     if orphaned.is_empty() {
-        // Also without rows: whatever fell to us is nobody's.
-        children::catch_escapees(within).await;
         return Ok(resolved);
     }
     let killed = end_all(&orphaned, &boot, until).await;
@@ -102,10 +105,10 @@ async fn end_all(rows: &[LedgerRow], boot: &str, until: Instant) -> Vec<Ended> {
         }
     }
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(200));
-    children::catch_escapees(left).await;
-    let sessions: Vec<SessionId> =
-        rows.iter().filter(of_this_boot).map(|row| row.session.id).collect();
-    let scan = scan_marked(sessions, left).await;
+    let evidence: Vec<Evidence> = rows.iter().filter(of_this_boot).map(Evidence::of).collect();
+    children::catch_escapees(&evidence, &HashSet::new(), left).await;
+    let scan = scan_marked(evidence, left).await;
+    warn_of_unproven(&scan.unproven());
     rows.iter().map(|row| scan.ended(row.session.id)).collect()
 }
 
@@ -144,17 +147,19 @@ async fn conclude(
     Ok(())
 }
 
-/// Ends every process that carries a mark of these sessions, until two scans find none.
-pub async fn end_marked(sessions: &[SessionId], within: Duration) -> Ended {
-    let scan = scan_marked(sessions.to_vec(), within).await;
-    scan.ended.iter().fold(Ended::default(), |all, one| Ended {
+/// Ends every process that is proven to belong to these sessions, until two scans find none.
+pub async fn end_marked(sessions: Vec<Evidence>, within: Duration) -> Ended {
+    let scan = scan_marked(sessions, within).await;
+    let unproven = scan.unproven();
+    scan.ended.iter().fold(Ended { unproven, ..Ended::default() }, |all, one| Ended {
         killed: all.killed + one.killed,
         left: all.left + one.left,
+        ..all
     })
 }
 
 /// On a thread of its own: the chase is a matter of microseconds.
-async fn scan_marked(sessions: Vec<SessionId>, within: Duration) -> MarkedScan {
+async fn scan_marked(sessions: Vec<Evidence>, within: Duration) -> MarkedScan {
     let fallback = MarkedScan::new(sessions.clone()).failed();
     let scanned = tokio::task::spawn_blocking(move || {
         let mut scan = MarkedScan::new(sessions);
@@ -166,15 +171,16 @@ async fn scan_marked(sessions: Vec<SessionId>, within: Duration) -> MarkedScan {
 
 /// Repeated scans for the marks of some sessions.
 struct MarkedScan {
-    sessions: Vec<SessionId>,
+    sessions: Vec<Evidence>,
     ended: Vec<Ended>,
     signalled: HashSet<(u32, u64)>,
+    unproven: BTreeSet<u32>,
 }
 
 impl MarkedScan {
-    fn new(sessions: Vec<SessionId>) -> Self {
+    fn new(sessions: Vec<Evidence>) -> Self {
         let ended = vec![Ended::default(); sessions.len()];
-        Self { sessions, ended, signalled: HashSet::new() }
+        Self { sessions, ended, signalled: HashSet::new(), unproven: BTreeSet::new() }
     }
 
     /// A scan that could not run certifies nothing.
@@ -186,8 +192,12 @@ impl MarkedScan {
     }
 
     fn ended(&self, session: SessionId) -> Ended {
-        let index = self.sessions.iter().position(|one| *one == session);
-        index.map_or_else(Ended::default, |index| self.ended[index])
+        let index = self.sessions.iter().position(|one| one.session == session);
+        index.map_or_else(Ended::default, |index| self.ended[index].clone())
+    }
+
+    fn unproven(&self) -> Vec<u32> {
+        self.unproven.iter().copied().collect()
     }
 
     fn run(&mut self, within: Duration) {
@@ -216,7 +226,7 @@ impl MarkedScan {
         while Instant::now() < until {
             let newest = process::newest().unwrap_or(from);
             for pid in from.min(newest).saturating_sub(2)..=newest.saturating_add(1) {
-                if let Some(index) = self.carries_mark(pid) {
+                if let Some(index) = self.belongs_to(pid) {
                     found += 1;
                     self.end(pid, index);
                 }
@@ -227,7 +237,7 @@ impl MarkedScan {
         found
     }
 
-    /// One pass over all processes; how many carried a mark.
+    /// One pass over all processes; how many belong to a session.
     fn scan_once(&mut self) -> u32 {
         let own = std::process::id();
         let mut found = 0;
@@ -235,7 +245,7 @@ impl MarkedScan {
             ended.left = 0;
         }
         for pid in process::all().into_iter().filter(|pid| *pid != own) {
-            let Some(index) = self.carries_mark(pid) else { continue };
+            let Some(index) = self.belongs_to(pid) else { continue };
             found += 1;
             self.ended[index].left += 1;
             self.end(pid, index);
@@ -243,24 +253,24 @@ impl MarkedScan {
         found
     }
 
-    /// Which session's mark a living process carries.
-    fn carries_mark(&self, pid: u32) -> Option<usize> {
-        let limit = process::realtime_limit(pid);
-        let by_limit = limit.and_then(|values| {
-            self.sessions.iter().position(|session| mark::is_in_limit(values, *session))
-        });
-        let found = by_limit.or_else(|| {
-            let environment = process::environment(pid)?;
-            self.sessions.iter().position(|session| mark::is_in_environment(&environment, *session))
-        })?;
-        process::stat(pid).is_some_and(|stat| !stat.is_dead()).then_some(found)
+    /// Which session a living process is proven to belong to.
+    fn belongs_to(&mut self, pid: u32) -> Option<usize> {
+        let judged =
+            self.sessions.iter().enumerate().find_map(|(at, one)| Some((at, one.judge(pid)?)));
+        match judged? {
+            (index, Proof::Proven) => Some(index),
+            (_, Proof::Unproven) => {
+                self.unproven.insert(pid);
+                None
+            }
+        }
     }
 
-    /// Opens a handle, looks at the mark again through the number, and only then signals through
-    /// the handle: if the number had changed hands in between, the mark would be gone.
+    /// Opens a handle, looks at the proof again through the number, and only then signals through
+    /// the handle: if the number had changed hands in between, the proof would be gone.
     fn end(&mut self, pid: u32, index: usize) {
         let Ok(pidfd) = Pidfd::open(pid) else { return };
-        if self.carries_mark(pid) != Some(index) {
+        if self.belongs_to(pid) != Some(index) {
             return;
         }
         let Some(stat) = process::stat(pid) else { return };

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::confinement::Confinement;
 use crate::model::{SessionRef, Usd};
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
@@ -23,6 +24,8 @@ pub struct SessionSpec {
     pub stdin: Vec<u8>,
     /// A private folder for HOME and temporary files, made before and removed after.
     pub scratch: PathBuf,
+    /// What it may touch; none: whatever this user can.
+    pub confinement: Option<Confinement>,
     /// Its bounds.
     pub limits: SessionLimits,
     /// The most it may cost, for those who watch it.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::agent::{Agent, Exit, Transcript};
+use super::confinement::Strength;
 use super::finished::{Finished, Row};
 use super::keeper::launch::{self, Keeper, LaunchError};
 use super::keeper::protocol::Order;
@@ -110,6 +111,21 @@ impl Supervisor {
         if let Some(reason) = stop.state().reason {
             return Ok(not_started(Outcome::Cancelled { why: reason.kind() }, String::new()));
         }
+        let strength = Strength::of_this_machine();
+        if self.settings.containment == Containment::Strict
+            && (strength != Strength::Full || spec.confinement.is_none())
+        {
+            let why = FailureKind::KeeperFailed;
+            let detail = format!(
+                "state.containment is \"strict\", but the agent cannot be confined here: {}",
+                strength.explanation()
+            );
+            return Ok(not_started(Outcome::SpawnFailed { why }, detail));
+        }
+        let spec = SessionSpec {
+            confinement: spec.confinement.filter(|_| strength != Strength::Missing),
+            ..spec
+        };
         let prepared = async {
             prepare_folder(&spec).await?;
             let SupervisorSettings { keeper_program, containment, slots, .. } = &self.settings;
@@ -143,7 +159,7 @@ impl Supervisor {
         LedgerRow {
             session: spec.session.clone(),
             keeper: keeper.identity.clone(),
-            tier: keeper.tier.to_string(),
+            tier: protection(spec, keeper),
             cgroup: keeper.cgroup.clone(),
             scratch: spec.scratch.clone(),
             started_at,
@@ -257,6 +273,12 @@ fn prompt_file(scratch: &Path) -> PathBuf {
     scratch.join(".prompt")
 }
 
+/// The tier and the confinement in force, as rows and events name them.
+pub(super) fn protection(spec: &SessionSpec, keeper: &Keeper) -> String {
+    let strength = spec.confinement.as_ref().map(|_| Strength::of_this_machine());
+    format!("{}{}", keeper.tier, strength.unwrap_or(Strength::Missing))
+}
+
 /// What the keeper is told to start, and the bounds it holds by itself.
 pub(super) fn order(spec: &SessionSpec, lease: Duration) -> Order {
     Order {
@@ -270,6 +292,8 @@ pub(super) fn order(spec: &SessionSpec, lease: Duration) -> Order {
         lease_ms: milliseconds(lease),
         nice: spec.limits.nice,
         mark: mark::limit(spec.session.id),
+        confinement: spec.confinement.clone(),
+        max_tasks: None,
         max_processes: spec.limits.max_processes,
         max_memory: spec.limits.max_memory,
     }

@@ -36,6 +36,7 @@ pub struct TreeWatch {
     keeper: u32,
     leader: u32,
     has_init: bool,
+    watcher: Option<u32>,
     known: HashSet<(u32, u64)>,
     leader_ticks: u64,
     tool_ticks: u64,
@@ -44,7 +45,27 @@ pub struct TreeWatch {
 impl TreeWatch {
     /// Of the tree below `keeper`; `has_init` if a namespace's init stands between it and the agent.
     pub fn new(keeper: u32, leader: u32, has_init: bool) -> Self {
-        Self { keeper, leader, has_init, known: HashSet::new(), leader_ticks: 0, tool_ticks: 0 }
+        Self {
+            keeper,
+            leader,
+            has_init,
+            watcher: None,
+            known: HashSet::new(),
+            leader_ticks: 0,
+            tool_ticks: 0,
+        }
+    }
+
+    /// Leaves out the keeper's own watcher.
+    #[must_use]
+    pub fn without(mut self, watcher: Option<u32>) -> Self {
+        self.watcher = watcher;
+        self
+    }
+
+    /// Every process that the last sample saw, with its start time.
+    pub fn known(&self) -> &HashSet<(u32, u64)> {
+        &self.known
     }
 
     fn members(&self) -> Vec<Stat> {
@@ -53,7 +74,7 @@ impl TreeWatch {
 
     fn is_counted(&self, stat: &Stat) -> bool {
         let is_init = self.has_init && stat.parent == self.keeper;
-        !stat.is_dead() && !is_init
+        !stat.is_dead() && !is_init && self.watcher != Some(stat.pid)
     }
 
     /// Live processes and resident memory in KiB, without touching the running sample.

@@ -147,6 +147,9 @@ pub struct Agent {
     pub pass_env: Vec<String>,
     pub auth: AgentAuth,
     pub max_retries: u32,
+    pub read_paths: Vec<PathBuf>,
+    pub write_paths: Vec<PathBuf>,
+    pub connect_ports: Vec<u16>,
 }
 
 /// Which kind of credential the agent has.
@@ -308,6 +311,8 @@ pub struct State {
 pub enum Containment {
     /// The strongest this machine allows.
     Auto,
+    /// As `auto`, and no session starts unless the agent can be fully confined.
+    Strict,
     /// No namespaces, no control groups.
     Subreaper,
 }

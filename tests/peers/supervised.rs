@@ -14,6 +14,7 @@ use heartbeat::model::{FailureKind, Outcome, RunId, SessionEnd, SessionId, Sessi
 use heartbeat::prompt::Prompts;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{Agent, Task};
+use heartbeat::session::confinement::{Allowed, Confinement};
 use heartbeat::session::{SessionLimits, SessionSpec, StopHandle, StopReason};
 use heartbeat::settings::{AgentAuth, Config, Containment};
 use serde_json::{Value, json};
@@ -90,7 +91,13 @@ impl Bench {
             ..limits()
         };
         change(&mut limits);
+        let env = self.claude.env(&task);
+        let needs = Confinement::for_program(&installed().unwrap(), &env);
+        let state = Path::new("/nonexistent");
+        let folder = self.folder.path();
+        let confinement = Some(needs.with(&scratch, folder, state, &Allowed::default()));
         SessionSpec {
+            confinement,
             worst_case: heartbeat::model::Usd::ZERO,
             session: SessionRef {
                 id: session,
@@ -101,7 +108,7 @@ impl Bench {
             },
             program: installed().unwrap(),
             args: with_tools(self.claude.args(&task), tools),
-            env: self.claude.env(&task),
+            env,
             cwd: self.folder.path().to_owned(),
             stdin: words.user.into_bytes(),
             scratch,

@@ -11,6 +11,7 @@
 
 mod calibration;
 mod company;
+mod confinement;
 mod crash;
 mod helpers;
 mod incident;

@@ -13,6 +13,7 @@ use super::{EventRecorder, FolderLedger, HostileAgent};
 use crate::clock::Clock;
 use crate::model::{RunId, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
+use crate::session::confinement::{Allowed, Confinement};
 use crate::session::{SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings};
 use crate::settings::Containment;
 use crate::simulate::hostile::Misbehaviour;
@@ -98,8 +99,29 @@ impl Rig {
             cwd: self.folder.clone(),
             stdin: b"a prompt".to_vec(),
             scratch: self.folder.join(format!("scratch-{session}")),
+            confinement: None,
             limits: limits(),
         }
+    }
+
+    /// A session that tries these attacks, each as `kind:target`, in a folder of its own.
+    pub fn attack(&self, attacks: &[String]) -> SessionSpec {
+        let mut spec = self.spec(Misbehaviour::Attacks, 1, 1);
+        for attack in attacks {
+            spec.args.extend(["--attack".into(), attack.into()]);
+        }
+        spec.cwd = spec.scratch.clone();
+        spec
+    }
+
+    /// Confines a session as one of the real agent is confined: to its own folder.
+    pub fn confine(&self, spec: &mut SessionSpec) {
+        let allowed = Allowed::default();
+        let needs = Confinement::for_program(&spec.program, &spec.env);
+        let mut made = needs.with(&spec.scratch, &spec.cwd, &self.folder, &allowed);
+        // The observer's pipe, which no real agent has.
+        made.devices.push(self.canary(spec.session.id));
+        spec.confinement = Some(made);
     }
 
     /// Where the canary of a session is.

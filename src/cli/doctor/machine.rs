@@ -6,6 +6,7 @@ use super::{Check, DoctorInput};
 use crate::exec::{self, HelperCommand};
 use crate::schedule::Schedule;
 use crate::session::admission::{self, Limits};
+use crate::session::confinement::Strength;
 use crate::session::containment::{Tier, detect};
 use crate::settings::Containment;
 
@@ -59,6 +60,7 @@ pub(super) async fn repository(patient: &DoctorInput) -> Check {
 pub(super) async fn containment(patient: &DoctorInput) -> Check {
     let name = "containment";
     let wanted = patient.config.state.containment;
+    let strength = Strength::of_this_machine();
     let tried = match std::env::current_exe() {
         Ok(keeper) => detect(&keeper, wanted).await,
         Err(error) => Err(error),
@@ -69,13 +71,23 @@ pub(super) async fn containment(patient: &DoctorInput) -> Check {
             format!("cannot start a keeper: {error}"),
             "heartbeat starts its own executable for each session; check that it is allowed to",
         ),
-        Ok(tier) if tier.has_namespace() => {
-            Check::ok(name, format!("{tier}: {}", tier.explanation()))
-        }
+        Ok(tier) if strength != Strength::Full => Check::warning(
+            name,
+            format!("{tier}{strength}: {}; {}", tier.explanation(), strength.explanation()),
+            "use a kernel with Landlock 6 or later (Linux 6.12), with landlock in the lsm= list; \
+             state.containment = \"strict\" starts no session without it",
+        ),
+        Ok(tier) if tier.has_namespace() => Check::ok(
+            name,
+            format!("{tier}{strength}: {}; {}", tier.explanation(), strength.explanation()),
+        ),
         Ok(tier) if wanted == Containment::Subreaper => {
-            Check::ok(name, format!("{tier}, as set by state.containment"))
+            Check::ok(name, format!("{tier}{strength}, as set by state.containment"))
         }
-        Ok(tier) => Check::warning(name, format!("{tier}: {}", tier.explanation()), fix_for(tier)),
+        Ok(tier) => {
+            let found = format!("{tier}{strength}: {}", tier.explanation());
+            Check::warning(name, found, fix_for(tier))
+        }
     }
 }
 

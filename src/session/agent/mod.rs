@@ -189,6 +189,12 @@ pub trait Agent: Send + Sync {
         Vec::new()
     }
 
+    /// Folders beside the scratch folder that it must be able to write, such as that of its login.
+    fn own_folders(&self, task: &Task) -> Vec<PathBuf> {
+        let _ = task;
+        Vec::new()
+    }
+
     /// A fresh decoder.
     fn decoder(&self) -> Box<dyn Decoder>;
 

@@ -40,6 +40,8 @@ pub struct Keeper {
     pub tier: Tier,
     /// The session's control group.
     pub cgroup: Option<std::path::PathBuf>,
+    /// A process below it that is no part of the session.
+    pub watcher: Option<u32>,
     /// To it.
     pub to: Sender,
     /// From it.
@@ -153,10 +155,11 @@ pub async fn launch(
     let process = KeeperProcess { child, _registration: registration };
     let mut from = Receiver { half, frames: Frames::default() };
     match tokio::time::timeout(READY_WITHIN, from.next()).await {
-        Ok(Some(FromKeeper::Ready { keeper, tier, cgroup })) => Ok(Keeper {
+        Ok(Some(FromKeeper::Ready { keeper, tier, cgroup, watcher })) => Ok(Keeper {
             identity: keeper,
             tier,
             cgroup,
+            watcher,
             to: Sender(to),
             from,
             stdout,
@@ -186,7 +189,7 @@ fn start(
         .arg(ARGUMENT)
         .arg(session.to_string())
         .arg(match containment {
-            Containment::Auto => STRONGEST,
+            Containment::Auto | Containment::Strict => STRONGEST,
             Containment::Subreaper => SUBREAPER,
         })
         .arg(owner.to_string())

@@ -48,6 +48,8 @@ pub struct Life {
     pub tree: Tree,
     /// The session's group, if there is one.
     pub group: Option<Group>,
+    /// Wakes us if somebody stopped us; no part of the session.
+    pub watcher: Option<Pid>,
     #[cfg(not(target_os = "linux"))]
     tracked: super::tracked::Tracked,
 }
@@ -69,12 +71,19 @@ impl Times {
 
 impl Life {
     /// Before the word.
-    pub fn new(control: Channel, signals: Signals, tree: Tree, group: Option<Group>) -> Self {
+    pub fn new(
+        control: Channel,
+        signals: Signals,
+        tree: Tree,
+        group: Option<Group>,
+        watcher: Option<Pid>,
+    ) -> Self {
         Self {
             control,
             signals,
             tree,
             group,
+            watcher,
             #[cfg(not(target_os = "linux"))]
             tracked: super::tracked::Tracked::default(),
         }
@@ -246,6 +255,9 @@ impl Life {
                     if status == WaitStatus::StillAlive {
                         break;
                     }
+                    if status.pid() == self.watcher {
+                        self.watcher = None;
+                    }
                     if status.pid() == *leader {
                         *leader = None;
                         return ending_of(status);
@@ -273,6 +285,15 @@ impl Life {
             {
                 self.control.send(&FromKeeper::Exited(ending));
                 reported = true;
+            }
+            if swept.empty
+                && let Some(watcher) = self.watcher.take()
+            {
+                // Only it was left. Our own child and not collected, so the number is its own. The
+                // next sweep gives the certificate.
+                kill(watcher, Signal::SIGKILL).ok();
+                waitpid(watcher, None).ok();
+                continue;
             }
             if swept.empty {
                 // Removed before the word goes out: whoever hears it may look.
@@ -302,7 +323,7 @@ impl Life {
             Tree::Direct(leader) => *leader,
             Tree::Namespace(_) => None,
         };
-        let mut swept = sweep(leader, &self.signals, SWEEP_WITHIN);
+        let mut swept = sweep(leader, self.watcher, &self.signals, SWEEP_WITHIN);
         // Where the kernel's certificate covers direct children only, two empty looks stand for it.
         swept.empty = swept.empty && self.kill_detached() == 0 && self.kill_detached() == 0;
         if let Some(population) = population {

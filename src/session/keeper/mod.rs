@@ -8,6 +8,8 @@
 //! then says GO. If the socket ends before that, it leaves and no agent has ever run.
 
 mod channel;
+#[cfg(target_os = "linux")]
+mod confine;
 mod group;
 pub mod launch;
 mod life;
@@ -20,6 +22,8 @@ mod start;
 mod sweep;
 #[cfg(any(test, not(target_os = "linux")))]
 mod tracked;
+#[cfg(target_os = "linux")]
+mod watcher;
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -27,6 +31,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::Pid;
 
 use self::channel::Channel;
 use self::group::Group;
@@ -38,7 +43,7 @@ use crate::process::{self, system};
 use crate::session::containment::Tier;
 use crate::session::slots::Slots;
 
-pub use self::group::kill as kill_group;
+pub use self::group::{kill as kill_group, remove_empty as remove_empty_groups};
 
 /// The hidden first argument.
 pub const ARGUMENT: &str = "__keeper";
@@ -87,24 +92,39 @@ fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCo
     };
     let strong = containment == launch::STRONGEST;
     let group = strong.then(|| Group::create(session)).flatten();
-    let namespace = strong.then(|| create_namespace(group.as_ref())).flatten();
+    let namespace = strong.then(|| create_namespace(group.as_ref(), &control)).flatten();
+    // In a namespace its first process watches over us.
+    let watcher = if namespace.is_none() { watch_over_us(&control) } else { None };
+    // After the namespace: its maps can be written only from a process that may be inspected.
+    system::protect_from_inspection();
     let tier = Tier::from_parts(namespace.is_some(), group.is_some());
     control.send(&FromKeeper::Ready {
         keeper: process::identity(std::process::id())?,
         tier,
         cgroup: group.as_ref().map(|group| group.path().to_owned()),
+        watcher: watcher.and_then(|pid| u32::try_from(pid.as_raw()).ok()),
     });
     let tree = namespace.map_or(Tree::Direct(None), Tree::Namespace);
     let order = wait_for_go(&mut control, &signals);
-    let life = Life::new(control, signals, tree, group);
+    let life = Life::new(control, signals, tree, group, watcher);
     match order {
         Some(order) => Some(life.run(&order)),
         None => Some(life.leave()),
     }
 }
 
-fn create_namespace(group: Option<&Group>) -> Option<Namespace> {
-    Namespace::create(group.map(Group::folder))
+fn create_namespace(group: Option<&Group>, control: &Channel) -> Option<Namespace> {
+    Namespace::create(group.map(Group::folder), control)
+}
+
+#[cfg(target_os = "linux")]
+fn watch_over_us(control: &Channel) -> Option<Pid> {
+    watcher::start(control)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watch_over_us(_control: &Channel) -> Option<Pid> {
+    None
 }
 
 #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
@@ -20,10 +20,12 @@ use nix::unistd::{Pid, getgid, getuid};
 use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
+use super::group::task_cap;
 use super::life::{ending_of, terminate};
 use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
 use super::signals::Signals;
 use super::start;
+use super::watcher::is_hung_up;
 use crate::process;
 use crate::process::system::{self, Birthplace};
 
@@ -45,23 +47,29 @@ struct Up;
 
 impl Namespace {
     /// Creates one; none if the machine does not allow it. It begins in `group`, if there is one.
-    pub fn create(group: Option<&File>) -> Option<Self> {
+    ///
+    /// It ends with `control`, the socket to heartbeat, also when its keeper is stopped.
+    pub fn create(group: Option<&File>, control: &Channel) -> Option<Self> {
         let root_first = if getuid().is_root() { &[false, true][..] } else { &[true][..] };
         root_first.iter().find_map(|new_users| {
-            Self::attempt(Birthplace { new_processes: true, new_users: *new_users, group })
+            let place = Birthplace { new_processes: true, new_users: *new_users, group };
+            Self::attempt(place, control)
         })
     }
 
-    fn attempt(place: Birthplace<'_>) -> Option<Self> {
+    fn attempt(place: Birthplace<'_>, control: &Channel) -> Option<Self> {
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC).ok()?;
         let (users, groups) = (getuid().as_raw(), getgid().as_raw());
         let init = system::fork_into_place(place, || {
             let Ok(ours) = nix::unistd::dup(&theirs) else { return 1 };
-            close_ours(&ours);
+            let Ok(lifeline) = nix::unistd::dup(control) else { return 1 };
+            close_all_but(&[&ours, &lifeline]);
             let Ok(channel) = Channel::new(ours) else { return 1 };
             let prepared = (!place.new_users || map_users(users, groups)) && prepare();
-            if prepared { Init { channel }.run() } else { 1 }
+            // The kernel counts tasks per user of a user namespace, and exempts root.
+            let has_cap = place.new_users && users != 0;
+            if prepared { Init { channel, lifeline, has_cap }.run() } else { 1 }
         })
         .ok()?;
         drop(theirs);
@@ -145,9 +153,9 @@ impl Namespace {
 
 /// The keeper's ends of its sockets were copied by the fork; in here they must not keep anything
 /// open, or the end of the keeper would go unnoticed.
-fn close_ours(keep: &impl std::os::fd::AsRawFd) {
+pub(super) fn close_all_but(keep: &[&OwnedFd]) {
     for fd in 3..256 {
-        if fd != keep.as_raw_fd() {
+        if keep.iter().all(|kept| kept.as_raw_fd() != fd) {
             nix::unistd::close(fd).ok();
         }
     }
@@ -186,6 +194,10 @@ fn wait_readable(channel: &Channel, within: Duration) {
 /// The first process of the namespace.
 struct Init {
     channel: Channel,
+    /// Our copy of the keeper's socket to heartbeat.
+    lifeline: OwnedFd,
+    /// Whether a limit on tasks holds for this session alone.
+    has_cap: bool,
 }
 
 impl Init {
@@ -198,6 +210,7 @@ impl Init {
             let mut fds = [
                 PollFd::new(self.channel.as_fd(), PollFlags::POLLIN),
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.lifeline.as_fd(), PollFlags::empty()),
             ];
             poll(&mut fds, PollTimeout::NONE).ok();
             for message in self.channel.receive::<ToKeeper>() {
@@ -207,7 +220,7 @@ impl Init {
                     ToKeeper::Beat(_) | ToKeeper::Kill => {}
                 }
             }
-            if !self.channel.is_open() {
+            if !self.channel.is_open() || is_hung_up(&self.lifeline, PollTimeout::ZERO) {
                 return 0;
             }
             signals.take();
@@ -216,7 +229,11 @@ impl Init {
     }
 
     fn start(&mut self, order: &Order) -> Option<Pid> {
-        let started = start::start(order, Birthplace::default());
+        // Not before: the keeper opens our mounts when we are up.
+        system::protect_from_inspection();
+        let max_tasks = self.has_cap.then(|| task_cap(order.max_processes));
+        let order = Order { max_tasks, ..order.clone() };
+        let started = start::start(&order, Birthplace::default());
         start::let_go_of_standard_streams();
         match started {
             Ok(pid) => {

@@ -11,7 +11,7 @@ pub enum Namespace {}
 
 impl Namespace {
     /// Never one.
-    pub fn create(_group: Option<&File>) -> Option<Self> {
+    pub fn create(_group: Option<&File>, _control: &Channel) -> Option<Self> {
         None
     }
 

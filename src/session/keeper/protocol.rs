@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::model::{FailureKind, ProcessIdentity};
 use crate::session::agent::Exit;
+use crate::session::confinement::Confinement;
 use crate::session::containment::Tier;
 
 /// No honest frame is longer.
@@ -49,6 +50,10 @@ pub struct Order {
     pub nice: i32,
     /// Value of the limit that marks the session.
     pub mark: u64,
+    /// What the agent may touch; none: whatever this user can.
+    pub confinement: Option<Confinement>,
+    /// Processes and threads of its user namespace, where it has one.
+    pub max_tasks: Option<u64>,
     /// For the control group, where there is one.
     pub max_processes: u32,
     /// For the control group, where there is one.
@@ -66,6 +71,8 @@ pub enum FromKeeper {
         tier: Tier,
         /// The control group, if there is one.
         cgroup: Option<PathBuf>,
+        /// A process of its own below it that is no part of the session.
+        watcher: Option<u32>,
     },
     /// All session slots of this machine are in use; it leaves.
     NoSlot { in_use: u32 },
@@ -162,6 +169,8 @@ pub enum StartStep {
     Fork,
     /// Entering the working folder.
     Folder,
+    /// Confining it.
+    Confinement,
     /// Executing the program.
     Program,
 }

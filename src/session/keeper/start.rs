@@ -6,8 +6,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Pid, getpid, getppid};
 
+#[cfg(target_os = "linux")]
+use super::confine::confine;
 use super::protocol::{Order, StartFailure, StartStep};
 use crate::process::system::{self, Birthplace};
 
@@ -67,8 +70,19 @@ fn become_agent(order: &Order, parent: Pid) -> StartFailure {
     if order.nice > 0 {
         system::lower_priority(order.nice);
     }
+    if let Some(max) = order.max_tasks
+        && let Err(errno) = setrlimit(Resource::RLIMIT_NPROC, max, max)
+    {
+        return failed(StartStep::Confinement, errno as i32);
+    }
     system::close_others_on_exec();
     system::reset_signals();
+    // Last, so that nothing above is in its way.
+    if let Some(allowed) = &order.confinement
+        && let Err(error) = confine(allowed)
+    {
+        return failed(StartStep::Confinement, error.raw_os_error().unwrap_or(libc::EPERM));
+    }
     let error = system::execute(&order.program, &arguments(order), &environment(&order.env));
     failed(StartStep::Program, error.raw_os_error().unwrap_or_default())
 }
@@ -87,13 +101,18 @@ fn tie_to(parent: Pid) -> nix::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn set_mark(mark: u64) {
-    use nix::sys::resource::{Resource, setrlimit};
     // Where the limit is already lower the mark is missing and the environment's one remains.
     setrlimit(Resource::RLIMIT_RTTIME, mark, mark).ok();
 }
 
 #[cfg(not(target_os = "linux"))]
 fn set_mark(_mark: u64) {}
+
+/// Nothing to confine with; the session's row says so.
+#[cfg(not(target_os = "linux"))]
+fn confine(_allowed: &crate::session::confinement::Confinement) -> io::Result<()> {
+    Ok(())
+}
 
 fn arguments(order: &Order) -> Vec<CString> {
     std::iter::once(order.program.as_os_str())

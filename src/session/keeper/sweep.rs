@@ -30,8 +30,14 @@ pub struct Swept {
     pub empty: bool,
 }
 
-/// Kills and collects until nothing is left or the time is up.
-pub fn sweep(leader: Option<Pid>, signals: &Signals, within: Duration) -> Swept {
+/// Kills and collects until nothing but `spared` is left or the time is up.
+pub fn sweep(
+    leader: Option<Pid>,
+    spared: Option<Pid>,
+    signals: &Signals,
+    within: Duration,
+) -> Swept {
+    let spared = spared.and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let until = Instant::now() + within;
     let mut swept = Swept { killed: 0, leader: None, empty: false };
     if let Some(leader) = leader {
@@ -39,12 +45,13 @@ pub fn sweep(leader: Option<Pid>, signals: &Signals, within: Duration) -> Swept 
         killpg(leader, Signal::SIGKILL).ok();
     }
     loop {
-        for child in process::own_children() {
+        for child in process::own_children().into_iter().filter(|child| Some(*child) != spared) {
             if let Ok(number) = i32::try_from(child) {
                 kill(Pid::from_raw(number), Signal::SIGKILL).ok();
             }
         }
-        if collect(leader, &mut swept) {
+        let is_alone = |spared: u32| process::own_children() == [spared];
+        if collect(leader, &mut swept) || spared.is_some_and(is_alone) {
             swept.empty = true;
             return swept;
         }

@@ -8,6 +8,7 @@
 //! They fork, so they must run before the program has a second thread: call
 //! [`main_if_hostile`] next to the keeper's.
 
+mod attacks;
 pub mod oracle;
 mod shapes;
 pub mod words;
@@ -23,6 +24,7 @@ use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, kill};
 use nix::unistd::{getppid, pause};
 
+pub use self::attacks::Attack;
 use self::shapes::{Canary, Shape};
 
 /// What an agent can do wrong.
@@ -85,6 +87,8 @@ pub enum Misbehaviour {
     MemoryHog,
     /// A bit of everything, by the seed.
     Mix,
+    /// Tries to reach what is not its own, and reports what came of it.
+    Attacks,
     /// Behaves: hello, some work, a result.
     WellBehaved,
     /// Sleeps; what scrubbed daemons become.
@@ -106,6 +110,9 @@ pub struct HostileArgs {
     /// How many processes, where it applies.
     #[arg(long, default_value_t = 30)]
     pub count: u32,
+    /// What to try, as `kind:target`.
+    #[arg(long)]
+    pub attack: Vec<Attack>,
 }
 
 #[derive(Debug, Parser)]
@@ -163,7 +170,9 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
         }
     };
     match misbehaviour {
-        Misbehaviour::BusyQuiet => Shape::Busy.grow(canary),
+        Misbehaviour::BusyQuiet => {
+            Shape::Busy.grow(canary);
+        }
         Misbehaviour::PingOnly => words::ping_for_ever(Duration::from_millis(50)),
         Misbehaviour::StuckTool => {
             Shape::OwnSession.grow(canary);
@@ -197,6 +206,11 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
             words::content();
             std::thread::sleep(Duration::from_millis(300));
             words::result();
+            return ExitCode::SUCCESS;
+        }
+        Misbehaviour::Attacks => {
+            words::content();
+            words::result_with(&attacks::report(&args.attack, canary));
             return ExitCode::SUCCESS;
         }
         Misbehaviour::WellBehaved => {

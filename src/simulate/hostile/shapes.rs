@@ -99,8 +99,8 @@ pub fn hog(bytes: usize) {
 }
 
 impl Shape {
-    /// Starts one process of this shape.
-    pub fn grow(self, canary: &Canary) {
+    /// Starts one process of this shape; false if the machine refuses.
+    pub fn grow(self, canary: &Canary) -> bool {
         let born = system::fork_into(|| {
             self.live(canary);
             0
@@ -109,6 +109,7 @@ impl Shape {
         if born.is_ok() {
             canary.sing();
         }
+        born.is_ok()
     }
 
     fn live(self, canary: &Canary) {

@@ -35,7 +35,12 @@ pub fn tool_started() {
 /// The final line.
 pub fn result() {
     content();
-    say(r#"{"type":"result","structured_output":{"done":true}}"#);
+    result_with(&serde_json::json!({ "done": true }));
+}
+
+/// The final line, with this output.
+pub fn result_with(output: &serde_json::Value) {
+    say(&serde_json::json!({ "type": "result", "structured_output": output }).to_string());
 }
 
 /// Pings and nothing else.

@@ -41,6 +41,11 @@ impl Agent for Claude {
         command::args(&self.config, task)
     }
 
+    fn own_folders(&self, task: &Task) -> Vec<PathBuf> {
+        let folder = self.env(task).into_iter().find(|(name, _)| name == "CLAUDE_CONFIG_DIR");
+        folder.map(|(_, value)| PathBuf::from(value)).into_iter().collect()
+    }
+
     fn env(&self, task: &Task) -> Vec<(OsString, OsString)> {
         command::env(&self.config, &self.environment, task)
     }

@@ -1,0 +1,200 @@
+//! The second half of the self-test: agents that attack what is not their own, and strangers that
+//! must be left alone. Each line says what was tried and what happened.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Serialize;
+
+use crate::app::selftest::{EventRecorder, HostileAgent, Rig};
+use crate::event::Event;
+use crate::model::ProcessIdentity;
+use crate::ports::LedgerRow;
+use crate::process;
+use crate::session::confinement::Strength;
+use crate::session::{SessionSpec, StopHandle, mark, orphans};
+use crate::simulate::hostile::Misbehaviour;
+
+/// One attack and what came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct AttackRow {
+    pub attack: String,
+    pub happened: String,
+    /// True: it was refused, or the stranger lives.
+    pub held: bool,
+    /// Processes left, by the observer.
+    pub survivors: u32,
+}
+
+/// Tries all of them.
+pub async fn run(rig: &Rig) -> io::Result<Vec<AttackRow>> {
+    let mut rows = reach_out(rig).await?;
+    rows.push(fork_bomb(rig).await?);
+    rows.push(stopped_keeper(rig).await?);
+    rows.push(stranger_child(rig).await?);
+    rows.push(forged_mark(rig).await?);
+    Ok(rows)
+}
+
+/// What a confined agent can reach of this process, this user and this machine.
+async fn reach_out(rig: &Rig) -> io::Result<Vec<AttackRow>> {
+    let secret = rig.folder.join("token");
+    crate::private::write(&secret, b"not a real one")?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let (own, port) = (std::process::id(), listener.local_addr()?.port());
+    let tried = [
+        ("read heartbeat's environment", format!("environment:{own}")),
+        ("open heartbeat's memory", format!("memory:{own}")),
+        ("read a token file", format!("read:{}", secret.display())),
+        ("write a token file", format!("write:{}", secret.display())),
+        ("list the state folder", format!("list:{}", rig.folder.display())),
+        ("list the folder above it", format!("list:{}", above(&rig.folder).display())),
+        ("list a home folder", format!("list:{}", home().display())),
+        ("signal the keeper", "signal:parent".to_owned()),
+        ("signal heartbeat", format!("signal:{own}")),
+        ("shed the session's mark", "shed-mark:".to_owned()),
+        ("connect to another port", format!("connect:{port}")),
+    ];
+    let mut spec = rig.attack(&tried.clone().map(|(_, attack)| attack));
+    if Strength::of_this_machine() != Strength::Missing {
+        rig.confine(&mut spec);
+    }
+    let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
+    let report = observed.end.output.unwrap_or_default();
+    let row = |(name, attack): &(&str, String)| {
+        let happened = report["results"][attack].as_str().unwrap_or("no report").to_owned();
+        AttackRow {
+            attack: (*name).to_owned(),
+            held: happened.starts_with("refused"),
+            happened,
+            survivors: observed.survivors,
+        }
+    };
+    Ok(tried.iter().map(row).collect())
+}
+
+fn above(folder: &Path) -> &Path {
+    folder.parent().unwrap_or(folder)
+}
+
+fn home() -> &'static Path {
+    Path::new(if nix::unistd::getuid().is_root() { "/root" } else { "/home" })
+}
+
+/// As many processes as the machine gives, at a cap of 24.
+async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
+    let mut spec = rig.attack(&["fork-bomb:600".to_owned()]);
+    spec.limits.max_processes = 24;
+    let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
+    Ok(AttackRow {
+        attack: "fork bomb at a cap of 24".to_owned(),
+        happened: format!("{} processes were born, {}", observed.births, observed.end.outcome),
+        // Sampled where the kernel has no wall for this user; ended in any case.
+        held: observed.survivors == 0,
+        survivors: observed.survivors,
+    })
+}
+
+/// Somebody stops the keeper, and heartbeat is killed: its end of the socket closes.
+async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
+    let spec = rig.spec(Misbehaviour::Mix, 7, 12);
+    let (session, mut oracle) = (spec.session.id, rig.oracle(spec.session.id)?);
+    let stop = StopHandle::new();
+    let before = rig.events.events().len();
+    let grown = async {
+        let mut seen = before;
+        loop {
+            let events = rig.events.after(seen).await;
+            seen += events.len();
+            if events.iter().any(|event| matches!(event, Event::SessionProgressed { .. })) {
+                let rows = rig.ledger.rows().unwrap_or_default();
+                let row = rows.into_iter().find(|row| row.session.id == session);
+                let keeper = row.and_then(|row| i32::try_from(row.keeper.pid).ok());
+                // Our own child, not collected: the number is its own.
+                keeper.map(|pid| kill(Pid::from_raw(pid), Signal::SIGSTOP));
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        _ = rig.supervisor.run(spec, &HostileAgent, stop.signal()) => {}
+        // The session's future is dropped, and with it our end of the socket.
+        () = grown => {}
+    }
+    let mut left = oracle.survivors();
+    for _ in 0..100 {
+        if left == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        left = oracle.survivors();
+    }
+    let within = Duration::from_secs(10);
+    let none = HashSet::new();
+    orphans::resolve(&*rig.ledger, &*rig.events, &none, within).await.map_err(io::Error::other)?;
+    Ok(AttackRow {
+        attack: "stop the keeper, kill heartbeat".to_owned(),
+        happened: format!("{} of {} processes left before a restart", left, oracle.births()),
+        held: left == 0,
+        survivors: left,
+    })
+}
+
+/// A child that heartbeat did not start as a session, while a keeper is killed.
+async fn stranger_child(rig: &Rig) -> io::Result<AttackRow> {
+    let stranger = sleeper(&rig.program, &[])?;
+    let spec: SessionSpec = rig.spec(Misbehaviour::KillsKeeper, 11, 12);
+    let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
+    Ok(left_alone("a child from before the start, a keeper is lost", stranger, observed.survivors))
+}
+
+/// A process of the same user that carries the mark of a session whose keeper is dead.
+async fn forged_mark(rig: &Rig) -> io::Result<AttackRow> {
+    let row = LedgerRow {
+        session: rig.spec(Misbehaviour::Sleeper, 1, 1).session,
+        keeper: ProcessIdentity { start_time: 0, ..process::own_identity() },
+        tier: "subreaper".to_owned(),
+        cgroup: None,
+        scratch: rig.folder.join("scratch-forged"),
+        started_at: jiff::Timestamp::UNIX_EPOCH,
+        deadline_at: jiff::Timestamp::UNIX_EPOCH,
+    };
+    rig.ledger.insert(&row)?;
+    let mark = (mark::VARIABLE.into(), row.session.id.to_string().into());
+    // Started by another process, so that it is not our child either.
+    let stranger = sleeper(&rig.program, &[mark])?;
+    let (none, events) = (HashSet::new(), EventRecorder::default());
+    let within = Duration::from_secs(5);
+    orphans::resolve(&*rig.ledger, &events, &none, within).await.map_err(io::Error::other)?;
+    Ok(left_alone("a stranger with a copied mark, after a restart", stranger, 0))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a stranger is started past the register on purpose")]
+fn sleeper(program: &Path, env: &[(OsString, OsString)]) -> io::Result<Child> {
+    Command::new(program)
+        .args(["simulate", "agent", "--misbehave", "hang-before-init"])
+        .env_clear()
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+}
+
+fn left_alone(attack: &str, mut stranger: Child, survivors: u32) -> AttackRow {
+    let alive = matches!(stranger.try_wait(), Ok(None));
+    stranger.kill().ok();
+    stranger.wait().ok();
+    AttackRow {
+        attack: attack.to_owned(),
+        happened: if alive { "left alone" } else { "KILLED" }.to_owned(),
+        held: alive,
+        survivors,
+    }
+}

@@ -1,0 +1,135 @@
+//! Attacks of an agent on what is not its own: each is tried, and its result line says what came of
+//! all of them. What is reached is not changed: a signal is SIGCONT, a file is opened and not written.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getppid};
+use serde_json::{Value, json};
+
+use super::shapes::{Canary, Shape};
+
+/// One attack, written as `kind:target`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attack {
+    kind: Kind,
+    target: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    List,
+    Environment,
+    Memory,
+    Signal,
+    Connect,
+    Socket,
+    ShedMark,
+    ForkBomb,
+}
+
+const KINDS: [(&str, Kind); 10] = [
+    ("read", Kind::Read),
+    ("write", Kind::Write),
+    ("list", Kind::List),
+    ("environment", Kind::Environment),
+    ("memory", Kind::Memory),
+    ("signal", Kind::Signal),
+    ("connect", Kind::Connect),
+    ("socket", Kind::Socket),
+    ("shed-mark", Kind::ShedMark),
+    ("fork-bomb", Kind::ForkBomb),
+];
+
+impl FromStr for Attack {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, target) = text.split_once(':').unwrap_or((text, ""));
+        let kind = KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+        let kind = kind.ok_or_else(|| format!("no attack is called {name:?}"))?;
+        Ok(Self { kind, target: target.to_owned() })
+    }
+}
+
+impl Attack {
+    /// Tries it; what was reached, or why not.
+    fn attempt(&self, canary: &Canary) -> io::Result<String> {
+        let target = &self.target;
+        match self.kind {
+            Kind::Read => read(Path::new(target)),
+            Kind::Write => File::options().append(true).open(target).map(|_| "opened".to_owned()),
+            Kind::List => Ok(format!("{} entries", fs::read_dir(target)?.count())),
+            Kind::Environment => read(Path::new(&format!("/proc/{target}/environ"))),
+            Kind::Memory => File::open(format!("/proc/{target}/mem")).map(|_| "opened".to_owned()),
+            Kind::Signal => {
+                let parent = || getppid().as_raw();
+                let pid = target.parse().unwrap_or_else(|_| parent());
+                kill(Pid::from_raw(pid), Signal::SIGCONT)?;
+                Ok("delivered".to_owned())
+            }
+            Kind::Connect => {
+                let port = target.parse().map_err(io::Error::other)?;
+                let address = SocketAddr::from(([127, 0, 0, 1], port));
+                let connected = TcpStream::connect_timeout(&address, Duration::from_secs(2));
+                connected.map(|_| "connected".to_owned())
+            }
+            Kind::Socket => UnixStream::connect(target).map(|_| "connected".to_owned()),
+            Kind::ShedMark => shed_mark(),
+            Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
+        }
+    }
+}
+
+/// Tries all of them; the structured output of the agent.
+pub fn report(attacks: &[Attack], canary: &Canary) -> Value {
+    let mut results = serde_json::Map::new();
+    let mut reached = 0;
+    for attack in attacks {
+        let name = KINDS.iter().find(|(_, kind)| *kind == attack.kind).map_or("", |(name, _)| name);
+        let result = match attack.attempt(canary) {
+            Ok(what) => {
+                reached += 1;
+                what
+            }
+            Err(error) => format!("refused: {error}"),
+        };
+        results.insert(format!("{name}:{}", attack.target), Value::String(result));
+    }
+    json!({ "reached": reached, "results": results })
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.read_to_end(&mut bytes)?;
+    match bytes.len() {
+        0 => Err(io::Error::other("0 bytes")),
+        read => Ok(format!("{read} bytes")),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn shed_mark() -> io::Result<String> {
+    use nix::sys::resource::{Resource, setrlimit};
+    setrlimit(Resource::RLIMIT_RTTIME, 1_000_000, 1_000_000)?;
+    Ok("shed".to_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn shed_mark() -> io::Result<String> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// As many children as the machine gives, but not without end.
+fn fork_bomb(at_most: u32, canary: &Canary) -> String {
+    let born = (0..at_most).take_while(|_| Shape::Plain.grow(canary)).count();
+    format!("{born} children")
+}
