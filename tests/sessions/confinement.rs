@@ -59,7 +59,7 @@ async fn a_confined_agent_reaches_nothing_but_its_own() {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = outside.path().join("socket");
         let _unix = UnixListener::bind(&socket).unwrap();
-        let mut sleeper = sleeper(&[]);
+        let mut sleeper = sleeper(&[("TOKEN", "a secret".to_owned())]);
         let (other, port) = (sleeper.id(), tcp.local_addr().unwrap().port());
         let rig = Rig::new(Path::new(PROGRAM), folder.path(), containment).unwrap();
         let attacks = [
