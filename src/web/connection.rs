@@ -13,12 +13,25 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-/// Connections at once; the next one waits in the kernel's line.
+/// Connections at once, whatever the limit on open files; the next one waits in the kernel's queue.
 pub const MOST_CONNECTIONS: usize = 2048;
+/// Open files that the job itself may need: database, tracker, keepers and their pipes, the log.
+const FILES_OF_THE_JOB: u64 = 256;
 /// A connection on which nothing moves for this long is closed. Event streams always move.
 const IDLE: Duration = Duration::from_mins(1);
+/// From a connection's start, or the first byte of a later request, to the first byte of its answer.
+/// No handler takes longer, so only a client that sends slowly, or nothing, meets it.
+const REQUEST: Duration = Duration::from_secs(10);
 
-/// Accepts no more than [`MOST_CONNECTIONS`] at once.
+/// How many connections leave the job the open files it needs.
+pub fn most_connections() -> usize {
+    use nix::sys::resource::{Resource, getrlimit};
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
+    let share = files.saturating_sub(FILES_OF_THE_JOB);
+    usize::try_from(share).unwrap_or(MOST_CONNECTIONS).clamp(16, MOST_CONNECTIONS)
+}
+
+/// Accepts no more than [`most_connections`] at once.
 pub struct BoundedListener {
     listener: TcpListener,
     slots: Arc<Semaphore>,
@@ -27,7 +40,7 @@ pub struct BoundedListener {
 impl BoundedListener {
     /// Over a listening socket.
     pub fn new(listener: TcpListener) -> Self {
-        Self { listener, slots: Arc::new(Semaphore::new(MOST_CONNECTIONS)) }
+        Self { listener, slots: Arc::new(Semaphore::new(most_connections())) }
     }
 }
 
@@ -43,8 +56,9 @@ impl Listener for BoundedListener {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no delay could not be set");
         }
-        let idle = Box::pin(tokio::time::sleep(IDLE));
-        (Connection { stream, idle, moved: Instant::now(), _slot: slot }, address)
+        let now = Instant::now();
+        let timer = Box::pin(tokio::time::sleep(REQUEST));
+        (Connection { stream, timer, moved: now, request: Some(now), _slot: slot }, address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -55,22 +69,43 @@ impl Listener for BoundedListener {
 /// A connection that gives up when nothing moves.
 pub struct Connection {
     stream: TcpStream,
-    idle: Pin<Box<Sleep>>,
+    timer: Pin<Box<Sleep>>,
     moved: Instant,
+    /// When the request began that has no answer yet.
+    request: Option<Instant>,
     _slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Connection {
-    /// The timer is set anew only when it fires: moving bytes costs one reading of the clock.
-    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while self.idle.as_mut().poll(context).is_ready() {
-            let until = self.moved + IDLE;
+    fn deadline(&self) -> Instant {
+        let idle = self.moved + IDLE;
+        self.request.map_or(idle, |began| idle.min(began + REQUEST))
+    }
+
+    /// The timer is set anew when it fires and when a request begins, not with every byte.
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while self.timer.as_mut().poll(context).is_ready() {
+            let until = self.deadline();
             if until <= Instant::now() {
                 return Poll::Ready(());
             }
-            self.idle.as_mut().reset(until);
+            self.timer.as_mut().reset(until);
         }
         Poll::Pending
+    }
+
+    fn has_read(&mut self) {
+        self.moved = Instant::now();
+        if self.request.is_none() {
+            self.request = Some(self.moved);
+            let until = self.deadline();
+            self.timer.as_mut().reset(until);
+        }
+    }
+
+    fn has_written(&mut self) {
+        self.moved = Instant::now();
+        self.request = None;
     }
 }
 
@@ -82,10 +117,12 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_read(context, buffer) {
             Poll::Ready(read) => {
-                self.moved = Instant::now();
+                self.has_read();
                 Poll::Ready(read)
             }
-            Poll::Pending => self.poll_idle(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => {
+                self.poll_deadline(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
         }
     }
 }
@@ -98,7 +135,7 @@ impl AsyncWrite for Connection {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, buffer);
         if written.is_ready() {
-            self.moved = Instant::now();
+            self.has_written();
         }
         written
     }
@@ -110,7 +147,7 @@ impl AsyncWrite for Connection {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
         if written.is_ready() {
-            self.moved = Instant::now();
+            self.has_written();
         }
         written
     }

@@ -265,3 +265,29 @@ async fn the_thousandth_listener_is_served_and_the_next_is_asked_to_come_back() 
     drop(streams);
     served.server.stop().await;
 }
+
+/// Whoever opens a connection and sends slowly, or nothing, loses it after ten seconds.
+#[tokio::test]
+async fn idle_and_slow_connections_keep_nobody_waiting() {
+    let served = serve(None).await;
+    let mut idle = Vec::new();
+    for _ in 0..heartbeat::web::connection::most_connections() {
+        let Ok(connection) = TcpStream::connect(served.address).await else { break };
+        idle.push(connection);
+    }
+    let mut slow = TcpStream::connect(served.address).await.unwrap();
+    slow.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await.unwrap();
+    let answered = async { served.get("/livez").await.status };
+    let status = tokio::time::timeout(std::time::Duration::from_secs(60), answered).await.unwrap();
+    assert_eq!(status, 200);
+    // A byte now and then does not prolong it.
+    let cut_off = async {
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            if slow.write_all(b"x").await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), cut_off).await.unwrap();
+}
