@@ -18,6 +18,8 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
+use crate::model::plain_text;
+
 /// A command to run. `Debug` shows neither arguments nor values of variables.
 #[derive(Clone)]
 pub struct HelperCommand {
@@ -332,16 +334,51 @@ async fn read_up_to(
     }
 }
 
+/// Does a word look like a token or a key: long, letters and digits, no path and no address?
+///
+/// What a helper writes to standard error is kept and shown, and helpers that fetch credentials
+/// write those there too.
+fn is_secret(word: &str) -> bool {
+    const SHORTEST: usize = 20;
+    let body = word.rsplit(['=', ':', '"', '\'']).find(|part| !part.is_empty()).unwrap_or(word);
+    let is_token =
+        |character: char| character.is_ascii_alphanumeric() || "-_+.~=".contains(character);
+    body.len() >= SHORTEST
+        && body.chars().all(is_token)
+        && body.chars().any(|character| character.is_ascii_digit())
+        && body.chars().any(|character| character.is_ascii_alphabetic())
+}
+
 /// The end of what a command said, as one line of bounded length.
 fn one_line(bytes: &[u8]) -> String {
     const LONGEST: usize = 400;
-    let text = String::from_utf8_lossy(bytes);
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = plain_text(&String::from_utf8_lossy(bytes));
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .map(|word| if is_secret(word) { "[removed]" } else { word })
+        .collect();
     let line = words.join(" ");
     let cut = line.char_indices().rev().nth(LONGEST - 1).map_or(0, |(at, _)| at);
     match line.get(cut..) {
         Some(end) if cut > 0 => format!("…{end}"),
         _ if line.is_empty() => "no output".to_owned(),
         _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_helper_says_is_plain_and_holds_no_token() {
+        let said = b"error: \x1b[31mdenied\x1b[0m for eyJhbGciOiJIUzI1NiJ9.x1y2z3\n\
+            token=abcdefghij0123456789klmn at /usr/lib/git-core/git-remote-https-1.2.3";
+        let line = one_line(said);
+        assert_eq!(
+            line,
+            "error: [31mdenied[0m for [removed] [removed] at \
+             /usr/lib/git-core/git-remote-https-1.2.3"
+        );
     }
 }

@@ -66,7 +66,8 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "the one place that tells a failed command")]
 fn say_error(error: &CommandError) {
-    eprintln!("heartbeat: {error}");
+    // It may quote a tracker or a helper command.
+    eprintln!("heartbeat: {}", crate::model::plain_text(&error.to_string()));
 }
 
 fn dispatch(cli: Cli) -> Result<Code, CommandError> {

@@ -10,6 +10,7 @@ mod item;
 mod money;
 mod outcome;
 mod phase;
+mod plain;
 mod process;
 mod session;
 mod source;
@@ -26,6 +27,7 @@ pub use item::{CleanField, CleanItem, Comment, Format, Links, TextField, TextSta
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;
+pub use plain::{plain_json, plain_markdown, plain_text};
 pub use process::ProcessIdentity;
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};

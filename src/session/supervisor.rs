@@ -21,7 +21,7 @@ use super::stop::StopSignal;
 use super::{SessionSpec, environment, mark};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Outcome, SessionEnd, SessionId};
+use crate::model::{FailureKind, Outcome, SessionEnd, SessionId, plain_json, plain_text};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::private;
 use crate::settings::Containment;
@@ -223,14 +223,15 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
     };
     let structured = finished.result.as_ref().and_then(|result| result.structured_output.clone());
     SessionEnd {
-        output: structured.filter(|_| outcome.is_success()),
+        // The one way in for what an agent says: nothing of it acts on who reads it later.
+        output: structured.filter(|_| outcome.is_success()).map(plain_json),
         usage: finished.usage,
         suspended_until: finished.suspended_until,
         duration: finished.duration,
         reads: finished.reads,
         swept: finished.swept,
         survivors: finished.survivors,
-        stderr_tail: finished.stderr_tail.clone(),
+        stderr_tail: plain_text(&finished.stderr_tail),
         outcome,
     }
 }
