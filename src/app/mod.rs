@@ -19,6 +19,7 @@ mod logging;
 mod notify;
 pub mod once;
 mod publisher;
+mod running;
 mod secrets;
 pub mod selftest;
 mod sessions;

@@ -72,12 +72,12 @@ impl Notifier {
         self.fed = Some(Instant::now());
     }
 
-    /// The longest nap that still feeds the watchdog in time.
-    pub fn nap(&self, wanted: Duration) -> Duration {
+    /// The longest sleep that still notifies the watchdog in time.
+    pub fn cap_sleep(&self, wanted: Duration) -> Duration {
         self.every().map_or(wanted, |every| wanted.min(every))
     }
 
-    /// A third of what the manager allows, so that one late turn is no death.
+    /// A third of what the manager allows, so one late iteration does not trip the watchdog.
     fn every(&self) -> Option<Duration> {
         self.watchdog.map(|allowed| allowed / 3)
     }
@@ -146,7 +146,7 @@ mod tests {
         notifier.ready();
         assert_eq!(heard(&manager), format!("READY=1\nMAINPID={}", std::process::id()));
         assert!(!notifier.is_due());
-        assert_eq!(notifier.nap(Duration::from_secs(30)), Duration::from_secs(1));
+        assert_eq!(notifier.cap_sleep(Duration::from_secs(30)), Duration::from_secs(1));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(notifier.is_due());
         notifier.alive();
@@ -185,6 +185,6 @@ mod tests {
         notifier.ready();
         notifier.stopping();
         assert!(!notifier.is_due());
-        assert_eq!(notifier.nap(Duration::from_secs(7)), Duration::from_secs(7));
+        assert_eq!(notifier.cap_sleep(Duration::from_secs(7)), Duration::from_secs(7));
     }
 }

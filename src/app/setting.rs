@@ -9,7 +9,7 @@ use super::gate::MachineGate;
 use super::publisher::AdoPublisher;
 use super::secrets::SettingSecrets;
 use super::sessions::{LiveSessions, SupervisedSessions};
-use super::web::Audience;
+use super::web::Observers;
 use super::{Telemetry, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest};
@@ -96,7 +96,7 @@ pub struct Setting {
     /// Sessions of this process that can be ended one by one.
     pub live: LiveSessions,
     /// Who is told of every run's events.
-    pub audience: Audience,
+    pub observers: Observers,
     /// The collector that is told, if there is one.
     pub telemetry: Telemetry,
 }
@@ -126,7 +126,7 @@ impl Setting {
             credential,
             state,
             live: LiveSessions::default(),
-            audience: Audience::default(),
+            observers: Observers::default(),
             telemetry: Telemetry::default(),
         })
     }

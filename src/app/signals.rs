@@ -19,7 +19,7 @@ pub struct Signals {
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum SignalRequest {
     /// To stop; the second time at once.
     Stop,
     /// To read the configuration again.
@@ -44,17 +44,17 @@ impl Signals {
     }
 
     /// The next one. Safe to drop and to call again.
-    pub async fn next(&mut self) -> Asked {
+    pub async fn next(&mut self) -> SignalRequest {
         let code = tokio::select! {
             _ = self.interrupt.recv() => Code::Interrupted,
             _ = self.terminate.recv() => Code::Terminated,
-            _ = self.hangup.recv() => return Asked::Reload,
+            _ = self.hangup.recv() => return SignalRequest::Reload,
         };
         self.stopped_by.get_or_insert(code);
-        Asked::Stop
+        SignalRequest::Stop
     }
 
-    /// Passes every wish to stop on, for ever. For runs without a schedule, where SIGHUP means
+    /// Passes every request to stop on, for ever. For runs without a schedule, where SIGHUP means
     /// that cannot talk to the terminal.
     pub async fn pass_on(&mut self, stop: &StopHandle) -> Infallible {
         loop {

@@ -1,4 +1,4 @@
-//! Before the first run of a life: what an earlier one left is put right.
+//! Before the first run of a process: what an earlier process left is cleared.
 
 use super::Setting;
 use super::error::CommandError;
@@ -9,8 +9,8 @@ use crate::report::live;
 use crate::store::{Journal, Store, catch_up, close_crashed};
 
 /// Ends crashed runs in the log and completes their event files; returns the last view of the
-/// newest. The caller holds the run lock, so that no run is going on. A file that cannot be
-/// completed is told and stands in nobody's way.
+/// newest. The caller holds the run lock, so no run is in progress. A file that cannot be completed
+/// is logged and ignored.
 pub async fn close_crashed_runs(
     store: &Store,
     clock: &Clock,
@@ -30,7 +30,7 @@ pub async fn close_crashed_runs(
     Ok(newest)
 }
 
-/// What an earlier life said of the configuration is no longer so: this one started with it.
+/// Configuration errors of an earlier process no longer apply: this one started.
 pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError> {
     if journal.store().events().last_config_fault().await?.is_some() {
         journal.emit(Event::ConfigReloaded);
@@ -41,9 +41,9 @@ pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError>
     Ok(journal.flush().await?)
 }
 
-/// What a service does before it says that it is ready: ends orphans and crashed runs. Somebody
-/// else's run in the way is no reason to wait; that run has done the same.
-pub async fn settle_the_past(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
+/// Before the daemon is ready: ends orphaned sessions and crashed runs. If another process holds the
+/// run lock, its run has done the same.
+pub async fn recover_on_start(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
     let lock = match super::once::take_lock(setting, "start", None) {
         Ok(lock) => lock,
         Err(CommandError::Lock(crate::store::LockError::Held { .. })) => return Ok(()),

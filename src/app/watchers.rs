@@ -19,7 +19,7 @@ impl Watchers {
         let (folder, every) = (setting.state.clone(), setting.config.timeouts.liveness);
         watchers.spawn(live::keep(journal.clone(), journal.follow(), folder, every));
         watchers.spawn(setting.telemetry.clone().follow(journal.follow()));
-        setting.audience.attend(journal);
+        setting.observers.subscribe(journal);
         Self(watchers)
     }
 

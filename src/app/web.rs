@@ -1,4 +1,4 @@
-//! The dashboard beside the work: where it listens, whom it asks, what it is told.
+//! Serves the dashboard, and does what people ask for there.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,63 +21,63 @@ use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, 
 /// The demo's usual port: short to type, and the same at the next try.
 const DEMO_PORT: u16 = 7979;
 
-/// A person's wish for a run; answered with its id, or with what is in the way.
-pub type RunWish = oneshot::Sender<Result<RunId, String>>;
-/// Where wishes arrive.
-pub type Wishes = mpsc::Receiver<RunWish>;
+/// A request for a run from the dashboard; answered with the run's id, or with the reason why not.
+pub type RunRequest = oneshot::Sender<Result<RunId, String>>;
+/// Where such requests arrive.
+pub type RunRequests = mpsc::Receiver<RunRequest>;
 
-/// The port to take if any will do.
+/// The port to use if the configuration leaves it open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Liked(Option<u16>);
+pub struct PreferredPort(Option<u16>);
 
-impl Liked {
-    /// The demo's, in the demo.
+impl PreferredPort {
+    /// A fixed port for the demo.
     pub fn in_demo(is_demo: bool) -> Self {
         Self(is_demo.then_some(DEMO_PORT))
     }
 }
 
-/// Whoever is told of the events of every run.
+/// Who sees the events of every run: the dashboard, if it is served.
 #[derive(Clone, Default)]
-pub struct Audience {
+pub struct Observers {
     hub: Option<Arc<Hub>>,
 }
 
-impl Audience {
-    /// Tells them of this journal's events.
-    pub fn attend(&self, journal: &Journal) {
+impl Observers {
+    /// Shows them this journal's events.
+    pub fn subscribe(&self, journal: &Journal) {
         if let Some(hub) = &self.hub {
             hub.attend(journal);
         }
     }
 
-    /// Another configuration is in force.
+    /// A new configuration applies.
     pub fn adopt(&self, config: &Arc<Config>) {
         if let Some(hub) = &self.hub {
             hub.adopt(Arc::clone(config));
         }
     }
 
-    /// The state cannot be used for now, or can be used again.
-    pub fn tell_fault(&self, fault: Option<String>) {
+    /// The state database cannot be used, or can be used again.
+    pub fn report_fault(&self, fault: Option<String>) {
         if let Some(hub) = &self.hub {
             hub.tell_fault(fault);
         }
     }
 
-    /// The daemon's loop turned.
-    pub fn turned(&self) {
+    /// The daemon's loop is alive.
+    pub fn beat(&self) {
         if let Some(hub) = &self.hub {
             hub.turned();
         }
     }
 }
 
-/// Serves the dashboard of this setting, if its configuration names an address, and says where.
+/// Serves the dashboard if the configuration has an address for it, and prints where.
 pub async fn serve(
     setting: &mut Setting,
-    wishes: Option<mpsc::Sender<RunWish>>,
-    liked: Liked,
+    requests: Option<mpsc::Sender<RunRequest>>,
+    port: PreferredPort,
     progress: Progress,
 ) -> Result<Option<Server>, CommandError> {
     let config = Arc::clone(&setting.config);
@@ -91,30 +91,30 @@ pub async fn serve(
         ))
     })?;
     let token = http_token(&config, &setting.environment)?;
-    let listener = bind(listen, liked.0).await.map_err(refused)?;
+    let listener = bind(listen, port.0).await.map_err(refused)?;
     // The folder must be there before it can be read.
     drop(setting.open_store()?);
     let Some(store) = Store::open_for_reading(&setting.state)? else { return Ok(None) };
-    let actions = Hands {
+    let actions = DashboardActions {
         state: setting.state.clone(),
         clock: setting.clock.clone(),
         live: setting.live.clone(),
-        wishes: wishes.clone(),
+        requests: requests.clone(),
     };
     let clock = setting.clock.clone();
-    let (actions, can_run) = (Arc::new(actions), wishes.is_some());
+    let (actions, can_run) = (Arc::new(actions), requests.is_some());
     let search_path = setting.environment.raw("PATH").unwrap_or_default().to_owned();
     let options = ServerOptions { store, clock, config, token, actions, can_run, search_path };
     let server = Server::start(listener, options).map_err(refused)?;
-    setting.audience = Audience { hub: Some(Arc::clone(server.hub())) };
+    setting.observers = Observers { hub: Some(Arc::clone(server.hub())) };
     say(progress, &format!("dashboard  http://{}/", server.address()));
     tracing::info!(address = %server.address(), "dashboard listening");
     Ok(Some(server))
 }
 
-/// The same beside a single run, which is worth more than its dashboard.
+/// The same for a single run, which goes on without a dashboard if it must.
 pub async fn serve_beside(setting: &mut Setting, progress: Progress) -> Option<Server> {
-    match serve(setting, None, Liked(None), progress).await {
+    match serve(setting, None, PreferredPort(None), progress).await {
         Ok(server) => server,
         Err(error) => {
             tracing::warn!(%error, "continuing without a dashboard");
@@ -128,14 +128,14 @@ fn refused(error: ServerError) -> CommandError {
 }
 
 /// What a person can do from the dashboard.
-struct Hands {
+struct DashboardActions {
     state: PathBuf,
     clock: Clock,
     live: LiveSessions,
-    wishes: Option<mpsc::Sender<RunWish>>,
+    requests: Option<mpsc::Sender<RunRequest>>,
 }
 
-impl Hands {
+impl DashboardActions {
     fn journal(&self) -> Result<Journal, StoreError> {
         Journal::open(Store::open(&self.state)?, self.clock.clone(), None)
     }
@@ -145,7 +145,7 @@ fn failed(error: impl std::fmt::Display) -> ActionError {
     ActionError::Failed(error.to_string())
 }
 
-impl Actions for Hands {
+impl Actions for DashboardActions {
     fn stop_session(&self, session: SessionId) -> BoxFuture<'_, Result<(), ActionError>> {
         Box::pin(async move {
             if self.live.stop(session) {
@@ -188,10 +188,11 @@ impl Actions for Hands {
         Box::pin(async move {
             let here = "this process does a single run; start the service to trigger runs from \
                         the dashboard";
-            let wishes = self.wishes.as_ref().ok_or_else(|| ActionError::NotNow(here.into()))?;
-            let (wish, answer) = oneshot::channel();
+            let requests =
+                self.requests.as_ref().ok_or_else(|| ActionError::NotNow(here.into()))?;
+            let (request, answer) = oneshot::channel();
             let busy = || ActionError::NotNow("another request is still being handled".into());
-            wishes.try_send(wish).map_err(|_| busy())?;
+            requests.try_send(request).map_err(|_| busy())?;
             answer
                 .await
                 .map_err(|_| ActionError::NotNow("heartbeat is stopping".into()))?

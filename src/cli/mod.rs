@@ -270,11 +270,11 @@ impl Context {
             Progress::Lines => Progress::Silent,
             other => other,
         };
-        let liked = web::Liked::in_demo(with_demo);
+        let port = web::PreferredPort::in_demo(with_demo);
         let told = telemetry.clone();
         let make =
             |config| make(config).map(|setting| Setting { telemetry: told.clone(), ..setting });
-        let code = daemon::follow(reloader, make, progress, liked).await;
+        let code = daemon::follow(reloader, make, progress, port).await;
         telemetry.finish().await;
         let code = code?;
         if let Some(world) = world {
