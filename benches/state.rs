@@ -86,6 +86,7 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
         let mut record = PageRecord::default();
         for (key, text) in page {
             let known = known.get(key).map(|known| Known {
+                revision: known.revision,
                 phase: known.phase,
                 reason: known.reason,
                 next_attempt: known.next_attempt,
@@ -94,7 +95,7 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
                 verdict: None,
                 exhausted: false,
             });
-            let seen = Seen { fingerprint: text, terminal: false };
+            let seen = Seen { fingerprint: text, revision: 1, terminal: false };
             let decision = dedupe::decide(seen, known.as_ref(), now).decision;
             let is_work = matches!(decision, Decision::New | Decision::Changed);
             work += usize::from(is_work);

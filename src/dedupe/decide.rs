@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::fingerprint::is_older_form;
 use crate::event::{Decision, Reason};
 use crate::model::{Phase, Verdict};
 
@@ -10,6 +11,8 @@ use crate::model::{Phase, Verdict};
 pub struct Seen<'a> {
     /// Of what would reach the prompt.
     pub fingerprint: &'a str,
+    /// The revision that was read.
+    pub revision: i64,
     /// Its workflow state is one in which items are finished.
     pub terminal: bool,
 }
@@ -33,6 +36,8 @@ pub struct Known {
     pub reason: Reason,
     /// If it waits: not before.
     pub next_attempt: Option<Timestamp>,
+    /// The revision last seen.
+    pub revision: i64,
     /// Of what it was last seen with.
     pub fingerprint: String,
     /// Of what was last finished.
@@ -62,11 +67,20 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
         let decision = if left_alone { Decision::Unchanged } else { Decision::Vanished };
         return plain(decision, Reason::OutOfQuery);
     }
+    // An older version of heartbeat computed fingerprints differently; the revision then says whether
+    // the item changed. An upgrade alone makes no work.
+    let is_comparable = !is_older_form(&known.fingerprint);
+    let same_as_seen = match is_comparable {
+        true => known.fingerprint == seen.fingerprint,
+        false => known.revision == seen.revision,
+    };
+    let finished = known.processed_fingerprint.as_deref();
     // Also an edit that was undone before its turn came: nothing is left to do.
-    if known.processed_fingerprint.as_deref() == Some(seen.fingerprint) {
+    if finished == Some(seen.fingerprint)
+        || (!is_comparable && same_as_seen && finished == Some(known.fingerprint.as_str()))
+    {
         return plain(Decision::Unchanged, Reason::SameFingerprint);
     }
-    let same_as_seen = known.fingerprint == seen.fingerprint;
     match known.phase {
         Phase::Parked if same_as_seen => plain(Decision::Parked, known.reason),
         // A text that came back after its attempts were used up gets no new ones.
@@ -87,7 +101,7 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
             } else {
                 Decision::Changed
             };
-            let verdict = known.verdict.clone().filter(|_| again);
+            let verdict = known.verdict.clone().filter(|_| again && is_comparable);
             Decided { decision, reason, verdict }
         }
     }
@@ -107,13 +121,18 @@ mod tests {
         "2026-11-16T08:00:00Z".parse().unwrap()
     }
 
+    fn new_form(text: &str) -> String {
+        format!("2:{text}")
+    }
+
     fn known(phase: Phase, fingerprint: &str, processed: Option<&str>) -> Known {
         Known {
             phase,
             reason: Reason::FirstSeen,
             next_attempt: None,
-            fingerprint: fingerprint.into(),
-            processed_fingerprint: processed.map(Into::into),
+            revision: 1,
+            fingerprint: new_form(fingerprint),
+            processed_fingerprint: processed.map(new_form),
             verdict: None,
             exhausted: false,
         }
@@ -128,7 +147,9 @@ mod tests {
     }
 
     fn decided(known: Option<Known>, fingerprint: &str) -> (Decision, Reason) {
-        let decided = decide(Seen { fingerprint, terminal: false }, known.as_ref(), now());
+        let fingerprint = &new_form(fingerprint);
+        let seen = Seen { fingerprint, revision: 2, terminal: false };
+        let decided = decide(seen, known.as_ref(), now());
         (decided.decision, decided.reason)
     }
 
@@ -161,7 +182,7 @@ mod tests {
 
     #[test]
     fn an_item_that_reached_a_terminal_state_is_left_alone() {
-        let seen = Seen { fingerprint: "b", terminal: true };
+        let seen = Seen { fingerprint: "2:b", revision: 2, terminal: true };
         let known = known(Phase::Pending, "a", None);
         let left = decide(seen, Some(&known), now());
         assert_eq!((left.decision, left.reason), (Decision::Vanished, Reason::OutOfQuery));
@@ -174,6 +195,27 @@ mod tests {
             let known = Known { exhausted: true, ..known(phase, "b", None) };
             assert_eq!(decided(Some(known), "a"), (Decision::Parked, Reason::AttemptsExhausted));
         }
+    }
+
+    #[test]
+    fn an_upgrade_alone_makes_no_work_and_an_edit_does() {
+        let older = |phase, processed: bool| Known {
+            fingerprint: "79dea57e".into(),
+            processed_fingerprint: processed.then(|| "79dea57e".into()),
+            reason: Reason::ForAPerson,
+            ..known(phase, "", None)
+        };
+        let at = |revision, known: Known| {
+            let seen = Seen { fingerprint: "2:a", revision, terminal: false };
+            let decided = decide(seen, Some(&known), now());
+            (decided.decision, decided.reason)
+        };
+        let unchanged = (Decision::Unchanged, Reason::SameFingerprint);
+        assert_eq!(at(1, older(Phase::Done, true)), unchanged);
+        let parked = (Decision::Parked, Reason::ForAPerson);
+        assert_eq!(at(1, older(Phase::Parked, false)), parked);
+        let edited = (Decision::Changed, Reason::ContentChanged);
+        assert_eq!(at(2, older(Phase::Done, true)), edited);
     }
 
     #[test]
@@ -202,14 +244,14 @@ mod tests {
         fn what_was_finished_with_this_text_is_never_work_again(
             known in prop_oneof![any_known("a"), any_known("b")], processed in "[ab]",
         ) {
-            let known = Known { processed_fingerprint: Some(processed.clone()), ..known };
+            let known = Known { processed_fingerprint: Some(new_form(&processed)), ..known };
             let (decision, _) = decided(Some(known), &processed);
             prop_assert!(!matches!(decision, Decision::New | Decision::Changed));
         }
 
         #[test]
         fn new_text_is_always_work_unless_it_is_in_flight(known in any_known("a")) {
-            let known = Known { processed_fingerprint: Some("b".into()), ..known };
+            let known = Known { processed_fingerprint: Some(new_form("b")), ..known };
             let phase = known.phase;
             let (decision, _) = decided(Some(known), "c");
             prop_assert_eq!(

@@ -12,14 +12,22 @@ use crate::settings::WatchedField;
 pub struct FingerprintInputs<'a> {
     /// Version of the prompts in force.
     pub prompt_version: &'a str,
-    /// Models as configured, triage and deep.
+    /// Models as configured, triage and deep. They count only if `watch` says so.
     pub models: &'a [&'a str],
     /// Fields beside the text whose change wakes an item.
     pub watch: &'a [WatchedField],
 }
 
-/// Hash over title, type and clean texts, the watched fields, the prompts' version and the models.
-/// Each part goes in with its length, so that no two different items can share a byte string.
+/// Begins every fingerprint of this form. Older ones are bare hashes that depend on the models.
+const FORM: &str = "2:";
+
+/// Whether a stored fingerprint is of an older form and cannot be compared.
+pub fn is_older_form(fingerprint: &str) -> bool {
+    !fingerprint.starts_with(FORM)
+}
+
+/// Hash over title, type and clean texts, the prompts' version and what is watched. Each part goes
+/// in with its length, so that no two different items can share a byte string.
 pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
@@ -27,7 +35,6 @@ pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
         hash.update(text.as_bytes());
     };
     part(inputs.prompt_version);
-    inputs.models.iter().for_each(|model| part(model));
     part(&item.item.item_type);
     part(&item.item.title);
     for field in &item.fields {
@@ -39,7 +46,10 @@ pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
     watched.dedup();
     for field in watched {
         part(&format!("{field:?}"));
-        part(&watched_value(item, field));
+        match field {
+            WatchedField::Model => inputs.models.iter().for_each(|model| part(model)),
+            field => part(&watched_value(item, field)),
+        }
     }
     hex(&hash.finalize())
 }
@@ -57,7 +67,7 @@ pub fn raw_fingerprint(item: &WorkItem) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+    bytes.iter().fold(String::from(FORM), |mut text, byte| {
         // Writing to a string cannot fail.
         let _: std::fmt::Result = write!(text, "{byte:02x}");
         text
@@ -68,6 +78,8 @@ fn watched_value(item: &CleanItem, field: WatchedField) -> String {
     let item = &item.item;
     let optional = |text: &Option<String>| text.clone().unwrap_or_default();
     match field {
+        // Not a field of the item.
+        WatchedField::Model => String::new(),
         WatchedField::State => item.state.clone(),
         WatchedField::Priority => item.priority.map(|p| p.to_string()).unwrap_or_default(),
         WatchedField::Severity => optional(&item.severity),
@@ -122,7 +134,7 @@ pub(super) mod tests {
     fn it_is_the_same_on_every_platform_and_for_ever() {
         assert_eq!(
             fingerprint(&item(1, "text"), &INPUTS),
-            "79dea57eae97a35ec50c13ddc5079142882809bc373f34408b2d500103c9fdb4"
+            "2:9b63273393914a31dd4845b0bfcf8dc7c73b61fc511eb81d606538f2142371cc"
         );
     }
 
@@ -136,6 +148,19 @@ pub(super) mod tests {
         after.item.priority = Some(1);
         after.item.links.items = 3;
         assert_eq!(fingerprint(&before, &INPUTS), fingerprint(&after, &INPUTS));
+    }
+
+    #[test]
+    fn a_change_of_model_matters_only_if_it_is_watched() {
+        let item = item(1, "text");
+        let other = FingerprintInputs { models: &["opus", "sonnet"], ..INPUTS };
+        assert_eq!(fingerprint(&item, &INPUTS), fingerprint(&item, &other));
+        let watch = [WatchedField::Model];
+        let (before, after) = (
+            FingerprintInputs { watch: &watch, ..INPUTS },
+            FingerprintInputs { watch: &watch, ..other },
+        );
+        assert_ne!(fingerprint(&item, &before), fingerprint(&item, &after));
     }
 
     #[test]

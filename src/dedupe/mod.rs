@@ -9,6 +9,6 @@ mod queue;
 mod retry;
 
 pub use decide::{Decided, Known, Seen, decide};
-pub use fingerprint::{FingerprintInputs, fingerprint, raw_fingerprint};
+pub use fingerprint::{FingerprintInputs, fingerprint, is_older_form, raw_fingerprint};
 pub use queue::{Queue, QueuePosition, QueuedItem, in_order};
 pub use retry::{RetryPolicy, next_attempt};

@@ -106,6 +106,8 @@ pub enum Reason {
     NotNeeded,
     /// Our cleaner failed on its text, which is a bug; it stays so until it changes or is retried.
     CannotBeRead,
+    /// The query named it, and the tracker did not deliver it in several runs.
+    NotDelivered,
     /// No longer readable.
     Deleted,
     /// Reached a terminal state, or left the query.

@@ -52,6 +52,9 @@ pub struct Page {
     pub items: Vec<WorkItem>,
     /// Requested ids that no longer exist.
     pub vanished: Vec<ItemId>,
+    /// Ids that the query named and the read did not deliver: they exist, so they are asked for
+    /// again.
+    pub undelivered: Vec<ItemId>,
     /// Once this page's decisions are stored, the next run may begin here.
     pub cursor: Option<Timestamp>,
 }

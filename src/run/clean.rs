@@ -17,12 +17,13 @@ pub(super) struct CleanPage {
     /// Items that the cleaner could not handle: a bug, and no reason to stop the others.
     pub(super) failed: Vec<WorkItem>,
     pub(super) vanished: Vec<ItemId>,
+    pub(super) undelivered: Vec<ItemId>,
     pub(super) cursor: Option<Timestamp>,
 }
 
 /// Cleaning is CPU work, so it does not run on the event loop.
 pub(super) async fn clean_page(cx: &RunContext, page: Page) -> Result<CleanPage, RunError> {
-    let Page { items, vanished, cursor } = page;
+    let Page { items, vanished, undelivered, cursor } = page;
     let (full, tight) = (cx.config.analyze.max_item_tokens, cx.config.triage.max_item_tokens);
     let budget = clean::Budget::per_item(full, tight).with_doubtful(cx.config.text.doubtful);
     let (started, time) = (Instant::now(), cx.config.text.page_timeout);
@@ -45,7 +46,7 @@ pub(super) async fn clean_page(cx: &RunContext, page: Page) -> Result<CleanPage,
     for item in items.iter().filter(|item| item.alarms.any()) {
         cx.emit(Event::TextAlarm { item: item.item.key.clone(), alarms: item.alarms });
     }
-    Ok(CleanPage { items, failed, vanished, cursor })
+    Ok(CleanPage { items, failed, vanished, undelivered, cursor })
 }
 
 /// Cleans each item; those at which the cleaner panics are returned as they came.

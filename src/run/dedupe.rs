@@ -10,13 +10,14 @@ use crate::dedupe::{
     self, Decided, FingerprintInputs, Known, QueuedItem, Seen, fingerprint, raw_fingerprint,
 };
 use crate::event::{Decision, Reason};
-use crate::model::{CleanItem, ItemKey, Phase};
+use crate::model::{CleanItem, ItemId, ItemKey, Phase};
 use crate::store::{KnownItem, Planned, Write};
 
 /// A page with a decision on every item.
 pub(super) struct DecidedPage {
     pub(super) items: Vec<DecidedItem>,
-    pub(super) vanished: Vec<ItemKey>,
+    pub(super) vanished: Vec<ItemId>,
+    pub(super) undelivered: Vec<ItemId>,
     pub(super) cursor: Option<Timestamp>,
 }
 
@@ -67,11 +68,8 @@ pub(super) async fn decide_page(cx: &RunContext, page: CleanPage) -> Result<Deci
     let decide = |(print, item, readable)| decide_item(cx, &known, item, print, readable);
     Ok(DecidedPage {
         items: items.into_iter().map(decide).collect(),
-        vanished: page
-            .vanished
-            .iter()
-            .map(|id| ItemKey::new(&cx.config.source.name, *id))
-            .collect(),
+        vanished: page.vanished,
+        undelivered: page.undelivered,
         cursor: page.cursor,
     })
 }
@@ -86,7 +84,7 @@ fn decide_item(
     let known = known.get(&item.item.key);
     let terminal = cx.is_terminal(&item.item.state);
     let stored = known.map(|known| known_item(known, cx.config.limits.max_attempts));
-    let seen = Seen { fingerprint: &fingerprint, terminal };
+    let seen = Seen { fingerprint: &fingerprint, revision: item.item.rev, terminal };
     let mut decided = dedupe::decide(seen, stored.as_ref(), cx.now());
     if !readable && matches!(decided.decision, Decision::New | Decision::Changed) {
         decided.decision = Decision::Parked;
@@ -134,6 +132,7 @@ fn known_item(known: &KnownItem, max_attempts: u32) -> Known {
         phase: known.phase,
         reason: known.reason,
         next_attempt: known.next_attempt,
+        revision: known.revision,
         fingerprint: known.fingerprint.clone(),
         processed_fingerprint: known.processed_fingerprint.clone(),
         verdict: known.verdict.clone(),

@@ -27,9 +27,12 @@ pub(super) async fn changed_items(cx: &RunContext) -> Result<Reader, RunError> {
         triaged: limits.max_deep_per_run.saturating_mul(2),
         urgent_priority: cx.config.order.urgent_priority,
     };
+    let mut also = cx.store().items().to_revisit(cx.now(), revisit).await?;
+    let undelivered = cx.store().sources().undelivered(&source.name).await?;
+    also.extend(undelivered.into_keys().filter(|id| !also.contains(id)).collect::<Vec<_>>());
     let request = FetchRequest {
         changed_since: cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor)),
-        also: cx.store().items().to_revisit(cx.now(), revisit).await?,
+        also,
     };
     Reader::open(cx, request).await
 }

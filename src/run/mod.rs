@@ -33,6 +33,7 @@ mod record;
 mod recover;
 mod stop;
 mod triage;
+mod undelivered;
 
 use crate::dedupe::QueuedItem;
 use crate::session::StopHandle;

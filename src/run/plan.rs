@@ -5,6 +5,7 @@
 
 use super::dedupe::{DecidedItem, DecidedPage};
 use super::first_run::{self, FirstRunStep};
+use super::undelivered::Undelivered;
 use super::{RunContext, RunError};
 use crate::dedupe::{Queue, QueuedItem};
 use crate::event::{Decision, Event, Reason, Shares};
@@ -26,6 +27,7 @@ pub(super) struct Plan {
     totals: Totals,
     shares: Shares,
     first_run: FirstRunStep,
+    undelivered: Undelivered,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,6 +49,7 @@ impl Plan {
             totals: Totals::default(),
             shares: Shares::default(),
             first_run,
+            undelivered: Undelivered::load(cx).await?,
         })
     }
 
@@ -59,12 +62,14 @@ impl Plan {
         self.totals.items += page.items.len() as u64;
         self.totals.vanished += page.vanished.len() as u64;
         let mut record = PageRecord {
-            vanished: page.vanished,
             cursor: page.cursor,
             baseline: self.first_run == FirstRunStep::Baseline,
             first_run: self.first_run.fact(),
             ..PageRecord::default()
         };
+        let delivered = page.items.iter().map(|item| item.item.id());
+        let (missing, vanished) = (page.undelivered, page.vanished);
+        self.undelivered.note(cx, delivered, missing, vanished, &mut record);
         for item in page.items {
             self.take(cx, item, &mut record);
         }
@@ -117,7 +122,7 @@ impl Plan {
 
     /// Defers what is over the limits and returns the queues.
     pub(super) async fn finish(self, cx: &RunContext, requests: u64) -> Result<Queues, RunError> {
-        let Self { untriaged, triaged, mut totals, mut shares, first_run } = self;
+        let Self { untriaged, triaged, mut totals, mut shares, first_run, .. } = self;
         let (untriaged, over_triage) = untriaged.into_order();
         let (triaged, over_deep) = triaged.into_order();
         for (over, limit) in

@@ -284,6 +284,8 @@ pub enum WatchedField {
     AreaPath,
     IterationPath,
     Tags,
+    /// The configured models, triage and deep.
+    Model,
 }
 
 /// `[text]`

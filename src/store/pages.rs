@@ -6,7 +6,7 @@ use rusqlite::{Transaction, params};
 
 use super::items::{defer_item, vanish_item};
 use super::rows::Ms;
-use super::sources::{FirstRunFact, move_cursor, set_first_run};
+use super::sources::{FirstRunFact, move_cursor, remember_undelivered, set_first_run};
 use super::subjects::Items;
 use super::{Journal, Sql, StoreError};
 use crate::event::{Decision, Event, Reason};
@@ -57,6 +57,12 @@ pub struct PageRecord {
     pub over_limit: Vec<(ItemKey, Reason)>,
     /// Asked for and gone.
     pub vanished: Vec<ItemKey>,
+    /// Named by the query and not delivered, with the number of runs that asked.
+    pub undelivered: Vec<(ItemId, u32)>,
+    /// No longer to be remembered as undelivered.
+    pub delivered: Vec<ItemId>,
+    /// Never delivered, and not asked for any more.
+    pub given_up: Vec<ItemKey>,
     /// The next query may begin here.
     pub cursor: Option<Timestamp>,
     /// Treat new work as seen: the baseline of a first run.
@@ -72,6 +78,8 @@ impl PageRecord {
             planned.write == Write::Nothing && planned.decision == Decision::Unchanged
         }) && self.over_limit.is_empty()
             && self.vanished.is_empty()
+            && self.undelivered.is_empty()
+            && self.delivered.is_empty()
             && self.first_run.is_none()
             && self.cursor <= cursor
     }
@@ -102,6 +110,10 @@ impl Items<'_, Journal> {
                 for key in &page.vanished {
                     vanish_item(transaction, key, Reason::Deleted, now, events)?;
                 }
+                for key in &page.given_up {
+                    give_up(transaction, key, now, events)?;
+                }
+                remember_undelivered(transaction, &source, &page.undelivered, &page.delivered)?;
                 if let Some(fact) = page.first_run {
                     set_first_run(transaction, fact)?;
                 }
@@ -109,6 +121,23 @@ impl Items<'_, Journal> {
             })
             .await
     }
+}
+
+/// Says that an item was never delivered, also if it was never seen before.
+fn give_up(
+    transaction: &Transaction<'_>,
+    key: &ItemKey,
+    now: Timestamp,
+    events: &mut Vec<Event>,
+) -> Sql<()> {
+    let before = events.len();
+    vanish_item(transaction, key, Reason::NotDelivered, now, events)?;
+    if events.len() == before {
+        let (decision, reason) = (Decision::Vanished, Reason::NotDelivered);
+        let (item, title) = (key.clone(), String::new());
+        events.push(Event::ItemDecided { item, rev: 0, title, decision, reason });
+    }
+    Ok(())
 }
 
 fn record_item(

@@ -1,13 +1,15 @@
 //! What is remembered about a source: its breaker and versions, how far it was read, and how the
 //! first run on this state went.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::rows::{Ms, to_json};
 use super::subjects::{Reader, Sources};
 use super::{Journal, Sql, StoreError};
-use crate::model::{BoxFuture, SourceRecord};
+use crate::model::{BoxFuture, ItemId, SourceRecord};
 use crate::ports::{SourceMemory, StateError};
 
 /// How far the first run on a state came.
@@ -49,6 +51,12 @@ impl<R: Reader> Sources<'_, R> {
                 .optional()
         })
         .await
+    }
+
+    /// Items that the query named and no read delivered, with the number of runs that asked.
+    pub async fn undelivered(self, source: &str) -> Result<BTreeMap<ItemId, u32>, StoreError> {
+        let source = source.to_owned();
+        self.read(move |connection| undelivered(connection, &source)).await
     }
 
     /// How far the first run on this state came; none: there was none yet.
@@ -132,6 +140,40 @@ impl SourceMemory for Journal {
             .map_err(StateError::new)
         })
     }
+}
+
+fn undelivered(connection: &Connection, source: &str) -> Sql<BTreeMap<ItemId, u32>> {
+    let value: Option<String> = connection
+        .query_row("SELECT value FROM facts WHERE name = 'undelivered/' || ?1", [source], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    let stored: BTreeMap<i64, u32> =
+        value.and_then(|value| serde_json::from_str(&value).ok()).unwrap_or_default();
+    Ok(stored.into_iter().map(|(id, runs)| (ItemId(id), runs)).collect())
+}
+
+/// Remembers and forgets undelivered items.
+pub(super) fn remember_undelivered(
+    transaction: &Transaction<'_>,
+    source: &str,
+    missing: &[(ItemId, u32)],
+    delivered: &[ItemId],
+) -> Sql<()> {
+    if missing.is_empty() && delivered.is_empty() {
+        return Ok(());
+    }
+    let mut known = undelivered(transaction, source)?;
+    known.extend(missing.iter().copied());
+    known.retain(|id, _| !delivered.contains(id));
+    let known: BTreeMap<i64, u32> = known.into_iter().map(|(id, runs)| (id.0, runs)).collect();
+    transaction
+        .execute(
+            "INSERT INTO facts (name, value) VALUES ('undelivered/' || ?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET value = ?2",
+            params![source, to_json(&known)?],
+        )
+        .map(drop)
 }
 
 pub(super) fn set_first_run(transaction: &Transaction<'_>, fact: FirstRunFact) -> Sql<()> {

@@ -26,6 +26,32 @@ fn deep_starts(world: &World) -> usize {
     outside.started.iter().filter(|start| start.0 == Stage::Deep).count()
 }
 
+#[tokio::test]
+async fn an_item_that_one_read_left_out_is_asked_for_again_and_reported_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let no_overlap = config(|config| config.source.overlap = std::time::Duration::ZERO);
+    let world = World::new(folder.path(), no_overlap);
+    // A fourth one, so that the cursor passes the others.
+    (1..=4).for_each(|id| world.add(id, 3, 2));
+    world.outside.lock().unwrap().undelivered = [(2, 1), (3, 9)].into();
+    run(&world).await;
+    assert_eq!(world.row(1).unwrap().0, "done");
+    assert_eq!(world.row(2), None, "it was not delivered");
+    run(&world).await;
+    assert_eq!(world.row(2).unwrap().0, "done", "nothing changed in the tracker meanwhile");
+    let given_up = "SELECT count(*) FROM events WHERE event = 'item_decided' AND item = 'ado/3'
+                    AND body LIKE '%not_delivered%'";
+    assert_eq!(world.count(given_up), 0);
+    for _ in 0..4 {
+        run(&world).await;
+    }
+    assert_eq!(world.count(given_up), 1, "reported once, after three runs");
+    world.outside.lock().unwrap().undelivered.clear();
+    world.edit(3, |item| item.version = 6);
+    run(&world).await;
+    assert_eq!(world.row(3).unwrap().0, "done", "a change brings it back");
+}
+
 /// The figure called `name`; one that is not there is no zero.
 fn figure(ended: &RunEnd, name: &str) -> u64 {
     let summary = serde_json::to_value(ended.summary).unwrap();

@@ -145,6 +145,10 @@ struct QueryReader {
     /// Newest change in a window whose rows are not in order.
     pending: Option<Timestamp>,
     delivered: HashSet<ItemId>,
+    /// Ids that were not delivered, to be asked for once more at the end, and those of them that the
+    /// query named.
+    again: VecDeque<ItemId>,
+    named: HashSet<ItemId>,
     /// The batch after the one that is being decoded.
     coming: Option<Coming>,
     cursor: Option<Timestamp>,
@@ -171,6 +175,8 @@ impl QueryReader {
             ordered: true,
             pending: None,
             delivered: HashSet::new(),
+            again: VecDeque::new(),
+            named: HashSet::new(),
             coming: None,
             cursor: None,
             rows_at_once: MOST_ROWS,
@@ -197,8 +203,12 @@ impl QueryReader {
                 self.windows.push_front(rest);
             } else if let Some(window) = self.windows.pop_front() {
                 self.ask(window).await?;
-            } else {
+            } else if self.again.is_empty() {
                 return Ok(None);
+            } else {
+                let size = self.again.len().min(self.inner.page_size());
+                let ids: Vec<ItemId> = self.again.drain(..size).collect();
+                self.coming = Some(self.send_for(Part::Again, ids));
             }
         }
     }
@@ -212,7 +222,12 @@ impl QueryReader {
         let mut changes = Vec::new();
         let ids: Vec<ItemId> = rows.ids.into_iter().map(ItemId).collect();
         for part in ids.chunks(LARGEST_BATCH) {
-            changes.extend(self.inner.read_changes(part).await?);
+            let read = self.inner.read_changes(part).await?;
+            // One that the query named and this read left out counts as changed, so that it is read.
+            let now = self.inner.transport.now();
+            let left_out = part.iter().filter(|id| read.iter().all(|(_, known)| known != *id));
+            changes.extend(left_out.map(|id| (now, *id)));
+            changes.extend(read);
         }
         // A saved query has an order and no date of its own: both are made here.
         changes.retain(|(changed, _)| *changed >= self.since);
@@ -284,9 +299,13 @@ impl QueryReader {
     fn send_for_more(&mut self) -> Option<Coming> {
         let ids = |part| Some((part, self.take_ids(part))).filter(|(_, ids)| !ids.is_empty());
         let (part, ids) = [Part::Also, Part::Rows].into_iter().find_map(ids)?;
+        Some(self.send_for(part, ids))
+    }
+
+    fn send_for(&self, part: Part, ids: Vec<ItemId>) -> Coming {
         let inner = Arc::clone(&self.inner);
         let fetched = tokio::spawn(async move { inner.fetch_items(&ids).await });
-        Some(Coming { part, fetched: AbortOnDropHandle::new(fetched) })
+        Coming { part, fetched: AbortOnDropHandle::new(fetched) }
     }
 
     /// The ids of the next page: each id is delivered once in a run.
@@ -311,7 +330,21 @@ impl QueryReader {
             self.advance(batch.items.iter().map(|item| item.changed_at));
         }
         let cursor = if part == Part::Rows { self.cursor } else { None };
-        Ok(Page { items: batch.items, vanished: batch.vanished, cursor })
+        let mut page = Page { items: batch.items, cursor, ..Page::default() };
+        match part {
+            Part::Also => self.again.extend(batch.vanished),
+            Part::Rows => {
+                self.again.extend(&batch.vanished);
+                self.named.extend(&batch.vanished);
+                // With the cursor that passes them.
+                page.undelivered = batch.vanished;
+            }
+            Part::Again => {
+                page.vanished = batch.vanished;
+                page.vanished.retain(|id| !self.named.contains(id));
+            }
+        }
+        Ok(page)
     }
 
     /// Moves the cursor to the newest change of this page that the query already knew: an item
@@ -344,6 +377,10 @@ fn interrupted(error: tokio::task::JoinError) -> Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
+    /// Asked for by id.
     Also,
+    /// Named by the query.
     Rows,
+    /// Not delivered the first time.
+    Again,
 }

@@ -62,6 +62,8 @@ impl StreamReader {
             }
             if let Some(ids) = self.parts.pop_front() {
                 let page = self.read(&ids).await?;
+                // The stream named them a moment ago, so they exist.
+                let page = Page { undelivered: page.vanished, vanished: Vec::new(), ..page };
                 return Ok(Some(self.with_place(page)));
             }
             if !self.gone.is_empty() {
@@ -90,7 +92,8 @@ impl StreamReader {
             self.delivered.insert(item.id, item.rev);
             self.cursor = self.cursor.max(Some(item.changed_at));
         }
-        Ok(Page { items: batch.items, vanished: batch.vanished, cursor: self.cursor })
+        let (items, vanished, cursor) = (batch.items, batch.vanished, self.cursor);
+        Ok(Page { items, vanished, cursor, ..Page::default() })
     }
 
     /// Asks for the next batch. If it holds nothing of ours, its end is still told at the end of

@@ -43,7 +43,7 @@ async fn an_id_twice_in_one_answer_is_one_item_and_one_that_was_not_asked_for_is
     let pages = read_batch(|| json(body)).await.unwrap();
     let found: Vec<(i64, i64)> = pages[0].items.iter().map(|item| (item.id.0, item.rev)).collect();
     assert_eq!(found, [(1, 5), (3, 2)]);
-    assert_eq!(pages[0].vanished.iter().map(|id| id.0).collect::<Vec<_>>(), [2]);
+    assert_eq!(pages[0].undelivered.iter().map(|id| id.0).collect::<Vec<_>>(), [2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -105,6 +105,8 @@ pub struct Outside {
     pub out_of_query: Option<i64>,
     /// The item whose code base makes our own code panic.
     pub code_panics_for: Option<i64>,
+    /// Items that the query names and reads do not deliver, with how many reads that will be.
+    pub undelivered: BTreeMap<i64, u32>,
     /// A file that every finding names.
     pub names_file: Option<String>,
 }

@@ -56,6 +56,17 @@ impl Source for Tracker {
             .map(|(id, item)| work_item(*id, item))
             .collect();
         items.sort_by_key(|item| item.changed_at);
+        let cursor = items.iter().map(|item| item.changed_at).max();
+        let held_back = &mut outside.undelivered;
+        let is_held_back = |item: &mut WorkItem| match held_back.get_mut(&item.id.0) {
+            Some(reads @ 1..) => {
+                *reads -= 1;
+                true
+            }
+            _ => false,
+        };
+        let undelivered: Vec<ItemId> =
+            items.extract_if(.., is_held_back).map(|item| item.id).collect();
         let gone = |id: &&ItemId| !outside.items.contains_key(&id.0);
         let vanished: Vec<ItemId> = request.also.iter().filter(gone).copied().collect();
         let size = if outside.page_size == 0 { 3 } else { outside.page_size };
@@ -63,11 +74,11 @@ impl Source for Tracker {
             .chunks(size)
             .map(|items| Page {
                 items: items.to_vec(),
-                vanished: Vec::new(),
                 cursor: items.iter().map(|item| item.changed_at).max(),
+                ..Page::default()
             })
             .collect();
-        pages.push_back(Page { vanished, ..Page::default() });
+        pages.push_back(Page { vanished, undelivered, cursor, ..Page::default() });
         let until_failure = outside.pages_until_failure.take();
         let scripted = Scripted { pages, until_failure, hangs: outside.tracker_hangs };
         Box::pin(async move { Ok(Box::new(scripted) as Box<dyn Pages>) })

@@ -8,6 +8,7 @@
 pub mod capability;
 pub mod command;
 pub mod outcome;
+mod prose;
 mod sparse;
 pub mod stream;
 

@@ -16,6 +16,9 @@ const MAX_KEPT: usize = 4 << 20;
 /// Longest string kept outside the answer.
 const MAX_TEXT: usize = 4096;
 
+/// Longest text of the result: the answer may be inside it.
+const MAX_RESULT_TEXT: usize = 256 << 10;
+
 /// About what an object takes, however small it is.
 const OBJECT_BYTES: usize = 640;
 
@@ -67,7 +70,8 @@ const KEYS: &[&str] = &[
 pub fn object(line: &[u8]) -> Option<Map<String, Value>> {
     let room = Cell::new(MAX_KEPT);
     let mut deserializer = serde_json::Deserializer::from_slice(line);
-    let kept = Kept { room: &room, all: false }.deserialize(&mut deserializer).ok()?;
+    let kept =
+        Kept { room: &room, all: false, longest: MAX_TEXT }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     let Value::Object(mut object) = kept else { return None };
     if room.get() == 0 {
@@ -83,6 +87,8 @@ struct Kept<'a> {
     room: &'a Cell<usize>,
     /// Every key, as in the answer.
     all: bool,
+    /// Longest string, unless all is kept.
+    longest: usize,
 }
 
 impl Kept<'_> {
@@ -134,7 +140,7 @@ impl<'de> Visitor<'de> for Kept<'_> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        let text = if self.all { text } else { &text[..text.floor_char_boundary(MAX_TEXT)] };
+        let text = if self.all { text } else { &text[..text.floor_char_boundary(self.longest)] };
         let room = self.take(PLACE_BYTES + text.len());
         Ok(if room { Value::from(text) } else { Value::Null })
     }
@@ -160,7 +166,8 @@ impl<'de> Visitor<'de> for Kept<'_> {
                 continue;
             };
             let all = self.all || key == ANSWER;
-            let value = entries.next_value_seed(Kept { all, ..self })?;
+            let longest = if key == "result" { MAX_RESULT_TEXT } else { self.longest };
+            let value = entries.next_value_seed(Kept { all, longest, ..self })?;
             object.insert(key, value);
         }
         Ok(Value::Object(object))
@@ -235,8 +242,10 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_at_a_character() {
-        let kept = read(&json!({ "result": format!("x{}", "ä".repeat(9_000)) }).to_string());
-        assert_eq!(kept["result"].as_str().map(str::len), Some(MAX_TEXT - 1));
+        let long = |length| format!("x{}", "ä".repeat(length));
+        let kept = read(&json!({ "name": long(9_000), "result": long(200_000) }).to_string());
+        assert_eq!(kept["name"].as_str().map(str::len), Some(MAX_TEXT - 1));
+        assert_eq!(kept["result"].as_str().map(str::len), Some(MAX_RESULT_TEXT - 1));
     }
 
     #[test]

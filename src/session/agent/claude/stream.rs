@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::super::{AgentEvent, AgentResult, Decoder, StreamNotes};
+use super::prose::embedded_object;
 use super::sparse;
 use crate::model::{Usage, Usd};
 use crate::session::conversation::MAX_OPEN_TOOLS;
@@ -263,6 +264,7 @@ fn result(object: &mut Object) -> AgentResult {
         Some(Value::String(text)) => Some(text),
         _ => object.get("errors").and_then(Value::as_array).map(|errors| joined(errors)),
     };
+    let structured = object.remove("structured_output").filter(|value| !value.is_null());
     let named = |key| Some(name(object, key)).filter(|text| !text.is_empty());
     AgentResult {
         // Absent means an unknown shape, and that is not a success.
@@ -271,8 +273,8 @@ fn result(object: &mut Object) -> AgentResult {
         terminal_reason: named("terminal_reason"),
         api_error_status: status(object, "api_error_status"),
         api_error_type: named("api_error_type"),
+        structured_output: structured.or_else(|| embedded_object(text.as_deref()?)),
         text,
-        structured_output: object.remove("structured_output").filter(|value| !value.is_null()),
         usage,
     }
 }
