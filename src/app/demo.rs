@@ -84,7 +84,7 @@ pub async fn start(
 ) -> Result<Demo, CommandError> {
     let state = match &overrides.state_dir {
         Some(folder) => std::path::absolute(folder)
-            .map_err(CommandError::io("the state folder cannot be named"))?,
+            .map_err(CommandError::io("cannot determine the state folder"))?,
         None => temporary_state()?,
     };
     if fresh == Fresh::Yes && overrides.state_dir.is_none() {

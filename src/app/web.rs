@@ -156,9 +156,13 @@ impl Actions for DashboardActions {
             match row {
                 Some(row) if request_end(row).is_ok_and(|asked| asked) => Ok(()),
                 Some(_) => Err(ActionError::NotNow(format!(
-                    "the keeper of session {session} has exited; the next run cleans up"
+                    "the keeper of session {} has exited; the next run cleans up",
+                    session.short()
                 ))),
-                None => Err(ActionError::NotFound(format!("session {session} is not running"))),
+                None => {
+                    let message = format!("session {} is not running", session.short());
+                    Err(ActionError::NotFound(message))
+                }
             }
         })
     }

@@ -67,7 +67,7 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
         decision.decision.into_str(),
         short_key(&decision.item),
         clip(&decision.title, 60),
-        in_words(&decision.reason),
+        in_words(decision.reason),
     );
 }
 

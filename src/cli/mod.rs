@@ -431,7 +431,7 @@ fn write_out(text: &str) -> Result<(), CommandError> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CommandError::io("standard output cannot be written")(error))
+            Err(CommandError::io("cannot write to standard output")(error))
         }
         _ => Ok(()),
     }

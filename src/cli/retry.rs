@@ -79,7 +79,7 @@ impl Context {
 fn is_selected(args: &RetryArgs, item: &ItemRow) -> bool {
     if args.parked {
         let wanted = args.reason.as_deref().map(|reason| reason.replace(['-', ' '], "_"));
-        let reason = in_words(&item.reason).replace(' ', "_");
+        let reason = in_words(item.reason).replace(' ', "_");
         return item.phase == Phase::Parked && wanted.is_none_or(|wanted| wanted == reason);
     }
     item.phase == Phase::Waiting

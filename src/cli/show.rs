@@ -36,7 +36,7 @@ pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
 /// without an end is going on only if somebody holds the run lock.
 pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String {
     let open = if is_held { "in progress" } else { CRASHED };
-    let outcome = run.outcome.map_or_else(|| open.into(), |outcome| in_words(&outcome));
+    let outcome = run.outcome.map_or_else(|| open.into(), in_words);
     let took = run
         .ended_at
         .map(|end| end.duration_since(run.started_at).as_millis())
@@ -186,14 +186,14 @@ pub fn render_story(story: &Story) -> String {
         item.revision,
         item.last_changed.strftime("%F %TZ"),
         item.url,
-        in_words(&item.phase),
-        in_words(&item.reason),
+        in_words(item.phase),
+        in_words(item.reason),
     );
     if let Some(verdict) = &item.verdict {
         let _: std::fmt::Result = write!(
             text,
             "\ntriage: {}, {}: {}",
-            in_words(&verdict.complexity),
+            in_words(verdict.complexity),
             if verdict.needs_deep_analysis { "deep analysis" } else { "no deep analysis" },
             verdict.reason
         );

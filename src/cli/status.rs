@@ -165,6 +165,21 @@ pub fn render(status: &Status, now: Timestamp) -> String {
         let many = if sessions == 1 { "session" } else { "sessions" };
         row("spent", format!("{} {stage:<6} {} in {sessions} {many}", spent.day, amount(spent)));
     }
+    add_services(status, now, &mut row);
+    for session in &status.sessions {
+        row("session", describe_active(session, now));
+    }
+    for item in &status.open.first {
+        row(&in_words(item.phase), describe_item(item, now));
+    }
+    if status.open.beyond() > 0 {
+        row("", format!("and {} more; `--json` names them all", status.open.beyond()));
+    }
+    text
+}
+
+/// The source, the provider, deliveries, and what is wrong with the configuration.
+fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, String)) {
     if let Some(source) = &status.source {
         row("breaker", describe_breaker(&source.breaker, now));
         if let Some(until) = source.not_before.filter(|until| *until > now) {
@@ -188,16 +203,6 @@ pub fn render(status: &Status, now: Timestamp) -> String {
         let keys = status.config_waiting.join(", ");
         row("CONFIG", format!("changed keys that need a restart of the service: {keys}"));
     }
-    for session in &status.sessions {
-        row("session", describe_active(session, now));
-    }
-    for item in &status.open.first {
-        row(&in_words(&item.phase), describe_item(item, now));
-    }
-    if status.open.beyond() > 0 {
-        row("", format!("and {} more; `--json` names them all", status.open.beyond()));
-    }
-    text
 }
 
 fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
@@ -279,7 +284,7 @@ fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
 }
 
 fn describe_item(item: &ItemRow, now: Timestamp) -> String {
-    let (title, reason) = (clip(&item.title, 50), in_words(&item.reason));
+    let (title, reason) = (clip(&item.title, 50), in_words(item.reason));
     let tried = if item.attempts == 0 {
         String::new()
     } else {

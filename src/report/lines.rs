@@ -90,31 +90,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
             format!("kill     session {}: {reason}{why}", session.short())
         }
-        Event::SessionEnded {
-            stage,
-            item,
-            outcome,
-            usage,
-            duration_ms,
-            files_read,
-            swept,
-            survivors,
-            ..
-        } => {
+        Event::SessionEnded { item, .. } => {
             let subject = item.as_ref().map(subject).unwrap_or_default();
-            let swept = if *swept > 0 { format!(", {swept} swept") } else { String::new() };
-            let alarm =
-                if *survivors > 0 { format!(", {survivors} SURVIVORS") } else { String::new() };
-            let files = if *stage == Stage::Deep {
-                format!(", {files_read} file{} read", plural(*files_read))
-            } else {
-                String::new()
-            };
-            format!(
-                "ended    {stage}{subject}: {outcome}, {}, {}{files}{swept}{alarm}",
-                seconds(*duration_ms),
-                usage.cost
-            )
+            ended_line(event, &subject)?
         }
         Event::FindingStored { item, .. } => format!("finding  {}", name(item)),
         Event::FindingPublished { item, rev } => {
@@ -134,6 +112,34 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+fn ended_line(event: &Event, subject: &str) -> Option<String> {
+    let Event::SessionEnded {
+        stage,
+        outcome,
+        usage,
+        duration_ms,
+        files_read,
+        swept,
+        survivors,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let mut line =
+        format!("ended    {stage}{subject}: {outcome}, {}, {}", seconds(*duration_ms), usage.cost);
+    if *stage == Stage::Deep {
+        line.push_str(&format!(", {files_read} file{} read", plural(*files_read)));
+    }
+    if *swept > 0 {
+        line.push_str(&format!(", {swept} swept"));
+    }
+    if *survivors > 0 {
+        line.push_str(&format!(", {survivors} SURVIVORS"));
+    }
+    Some(line)
 }
 
 /// Money spent; what is only an estimate says so.

@@ -123,8 +123,8 @@ fn open(page: &mut String, report: &Report) {
             "- {} {}: {} ({}{})",
             short_key(&item.key),
             line(&item.title),
-            in_words(&item.phase),
-            in_words(&item.reason),
+            in_words(item.phase),
+            in_words(item.reason),
             next.unwrap_or_default()
         );
     }
@@ -135,7 +135,7 @@ fn open(page: &mut String, report: &Report) {
 
 /// How a run ended, in words.
 pub(super) fn outcome(run: &RunRow) -> String {
-    run.outcome.map_or_else(|| "in progress".into(), |outcome| in_words(&outcome))
+    run.outcome.map_or_else(|| "in progress".into(), in_words)
 }
 
 /// How long a run took.

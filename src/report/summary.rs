@@ -82,7 +82,7 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         // Writing to a string cannot fail.
         let _: std::fmt::Result = writeln!(text, "  {name:<12}{value}");
     };
-    row("outcome", in_words(&report.outcome));
+    row("outcome", in_words(report.outcome));
     if let Some(error) = &report.error {
         row("because", error.clone());
     }
@@ -183,7 +183,7 @@ fn render_open(text: &mut String, report: &RunReport) {
             "  {:<7}{}\n         {}: {}{when}",
             short_key(&row.key),
             clip(&row.title, 70),
-            in_words(&row.phase),
+            in_words(row.phase),
             explain(row.reason),
         );
     }
@@ -199,7 +199,7 @@ fn explain(reason: Reason) -> String {
         Reason::MaxDeepPerRun => "limits.max_deep_per_run".into(),
         Reason::Budget => "the budget would be exceeded".into(),
         Reason::ForAPerson => "left to a person (triage's default)".into(),
-        reason => in_words(&reason),
+        reason => in_words(reason),
     }
 }
 

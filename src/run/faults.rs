@@ -17,7 +17,7 @@ pub(super) async fn shown_by(
 ) -> Result<Option<RunError>, RunError> {
     let last_line = end.stderr_tail.trim().lines().next_back().unwrap_or_default();
     if let Some(advice) = setting_to_correct(&end.outcome, stage, &cx.config) {
-        tracing::error!(%stage, %advice, stderr = last_line, "the agent cannot be used");
+        tracing::error!(%stage, %advice, stderr = last_line, "the agent is not usable");
         let known = advice.clone();
         cx.journal.provider().update(|record| record.agent_fault = Some(known)).await?;
         return Ok(Some(RunError::AgentConfig(advice)));
@@ -61,7 +61,7 @@ fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Optio
         ),
         _ => format!(
             "cannot start {command:?} ({}): correct [agent] command; `heartbeat doctor` checks it",
-            in_words(&why)
+            in_words(why)
         ),
     })
 }
@@ -75,7 +75,7 @@ pub(super) fn provider_reason(why: FailureKind, config: &Config) -> String {
         (FailureKind::Authentication, AgentAuth::Login) => {
             "authentication: log the agent in again, or correct [agent] credential_env".to_owned()
         }
-        _ => in_words(&why),
+        _ => in_words(why),
     }
 }
 

@@ -54,7 +54,7 @@ impl Listener for BoundedListener {
         let (stream, address) = Listener::accept(&mut self.listener).await;
         // Small answers must not wait for each other's acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no delay could not be set");
+            tracing::debug!(%error, "could not set TCP_NODELAY");
         }
         let now = Instant::now();
         let timer = Box::pin(tokio::time::sleep(REQUEST));

@@ -146,7 +146,7 @@ fn last_run(facts: &Facts) -> Option<Doubt> {
     }
     let run = facts.last_ended()?;
     let outcome = run.outcome?;
-    let message = format!("the last run ended: {}", in_words(&outcome));
+    let message = format!("the last run ended: {}", in_words(outcome));
     match outcome {
         RunOutcome::Completed | RunOutcome::NothingNew | RunOutcome::Interrupted => None,
         RunOutcome::SomeFailed

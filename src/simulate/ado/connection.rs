@@ -46,7 +46,7 @@ impl Listener for CuttableListener {
         let (stream, address) = Listener::accept(&mut self.0).await;
         // Small answers must not wait for each other's acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no delay could not be set");
+            tracing::debug!(%error, "could not set TCP_NODELAY");
         }
         (CuttableStream { stream, switch: Arc::default() }, address)
     }

@@ -65,6 +65,7 @@ function tick() {
 
 function take(state) {
   page.state = state;
+  page.updated = Date.parse(state.now);
   page.skew = Date.parse(state.now) - Date.now();
   if (state.token) page.token = state.token;
   show();
@@ -86,7 +87,9 @@ function linked(link, text) {
   say(byId("link"), text);
   const banner = byId("banner");
   banner.hidden = link !== "lost";
-  if (link === "lost") say(banner, `Connection lost. Last update at ${clock(now())}; reconnecting…`);
+  if (link === "lost") say(banner, `Connection lost. Last update at ${clock(page.updated ?? now())}; reconnecting…`);
+  if (link === "lost") byId("run-now").disabled = true;
+  else show();
 }
 
 let source = null;
