@@ -24,21 +24,19 @@ use crate::settings::{LogFormat, LogLevel};
 pub struct Logging {
     /// How much, on standard error.
     pub level: LogLevel,
-    /// How it looks.
+    /// How it looks on standard error.
     pub format: LogFormat,
     /// A file beside standard error.
     pub file: Option<FileLogging>,
-    /// Do the lines about sessions also go to standard error? Not when a screen shows them.
     pub lifecycle: Lifecycle,
 }
 
 /// A log file.
 #[derive(Debug, Clone)]
 pub struct FileLogging {
-    /// Where.
     pub path: PathBuf,
-    /// How much.
     pub level: LogLevel,
+    pub format: LogFormat,
     /// Put aside beyond this.
     pub max_size: u64,
     /// How many older ones stay.
@@ -67,7 +65,7 @@ pub fn start(logging: &Logging, telemetry: &Telemetry) -> Result<(), CommandErro
         let writer = LogFile::open(&file.path, file.max_size, file.keep).map_err(
             CommandError::io(format!("cannot open the log file {}", file.path.display())),
         )?;
-        let layer = shape(logging.format, Mutex::new(writer), Colours::Never);
+        let layer = shape(file.format, Mutex::new(writer), Colours::Never);
         layers.push(boxed(layer.with_filter(filter(file.level))));
     }
     layers.extend(telemetry.layer());

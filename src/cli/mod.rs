@@ -165,6 +165,7 @@ impl Context {
         let file = (!log.file.as_os_str().is_empty()).then(|| app::FileLogging {
             path: log.file.clone(),
             level: asked.unwrap_or(log.level),
+            format: self.global.log_format.map_or(log.format, Into::into),
             max_size: log.max_size,
             keep: log.keep,
         });
@@ -172,7 +173,9 @@ impl Context {
             // It may stand in the state folder, which must not look like somebody else's for it.
             crate::store::prepare_folder(&app::state_folder(config, &self.environment)?)?;
         }
-        let lifecycle = if service && self.progress() != Progress::Live {
+        // A single run shows its progress; whoever asks for a level wants the log as well.
+        let wanted = service || asked.is_some();
+        let lifecycle = if wanted && self.progress() != Progress::Live {
             app::Lifecycle::Logged
         } else {
             app::Lifecycle::Shown

@@ -140,3 +140,28 @@ async fn the_log_tells_each_session_with_its_ids() {
     }
     assert!(said.stderr.contains("\"spawn\""), "{}", said.stderr);
 }
+
+/// `--once` that is asked for information logs the same lines, and its file has the format that the
+/// configuration asks for.
+#[tokio::test]
+async fn a_single_run_logs_each_session_with_its_ids() {
+    let world = World::new().await;
+    let log = world.path("logs/once.log");
+    let file = format!("log.file={}", log.display());
+    let args = ["--once", "--log-level", "info", "--set", &file, "--set", "log.format=json"];
+    let said = world.run(&args).await;
+    assert!(said.status.success(), "{}", said.stderr);
+    let logged = |line: &str| line.contains("spawn") && line.contains("session_id=");
+    assert!(said.stderr.lines().any(logged), "{}", said.stderr);
+    let completed: Vec<_> =
+        lines(&log).into_iter().filter(|line| line["message"] == "complete").collect();
+    assert!(!completed.is_empty(), "{:?}", std::fs::read_to_string(&log));
+    for line in completed {
+        for field in ["run_id", "session_id", "work_item_id"] {
+            assert!(line[field].is_string(), "{field}: {line:#}");
+        }
+        for field in ["pid", "exit_code", "duration_ms"] {
+            assert!(line[field].is_i64(), "{field}: {line:#}");
+        }
+    }
+}
