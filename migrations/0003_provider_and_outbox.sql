@@ -7,10 +7,10 @@ CREATE TABLE provider_record (
 -- A refused credential of the older form is simply tried again.
 INSERT INTO provider_record (name, record)
     SELECT 'agent', json_object(
-        'limit', (SELECT json_object(
+        'limit', json((SELECT json_object(
                       'until', strftime('%Y-%m-%dT%H:%M:%fZ', until / 1000.0, 'unixepoch'),
                       'reason', reason)
-                  FROM provider WHERE name = 'agent' AND reason NOT LIKE 'authentication%'),
+                  FROM provider WHERE name = 'agent' AND reason NOT LIKE 'authentication%')),
         'agent_fault', (SELECT reason FROM provider WHERE name = 'agent configuration'))
     WHERE EXISTS (SELECT 1 FROM provider);
 DROP TABLE provider;
