@@ -73,6 +73,7 @@
 //!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
 //!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`.
 //! - **I12** Waiting work does not keep new work from being triaged. Held by
+//!   `an_item_is_triaged_as_soon_as_those_ahead_of_it_are`,
 //!   `an_item_that_always_fails_is_parked_after_three_attempts_and_blocks_nobody`,
 //!   `an_urgent_newcomer_does_not_wait_behind_the_backlog_nor_starve_it`.
 //! - **I13** heartbeat signals only processes that one of its sessions started, verified by pid,
