@@ -25,7 +25,10 @@ impl Page {
 
     /// Reads HTML that was made of a text of so many bytes.
     pub(super) fn read_made(html: &str, raw_bytes: usize) -> Self {
-        Self { raw_bytes, ..Self::read(html) }
+        // Markdown grows on its way to HTML; the work allowed does not.
+        let parsed = parse::parse_made(html, raw_bytes);
+        let verdicts = style::judge(&parsed);
+        Self { parsed, verdicts, raw_bytes }
     }
 
     fn read_within(raw: &str, work: u64) -> Self {

@@ -16,7 +16,8 @@ pub(super) fn target(href: &str) -> Option<String> {
         .chars()
         .filter(|character| !matches!(character, '\t' | '\n' | '\r'))
         .collect();
-    let href = cleaned.trim();
+    let wrapped = without_safe_link(cleaned.trim());
+    let href = wrapped.trim();
     let scheme = href.split(['/', '?', '#']).next().unwrap_or("").split_once(':');
     let is_code = scheme.is_some_and(|(scheme, _)| {
         ["javascript", "data", "vbscript", "blob", "about"]
@@ -29,6 +30,20 @@ pub(super) fn target(href: &str) -> Option<String> {
     let short = without_tracking(href);
     let short = if short.len() > MAX_TARGET { short.split(['?', '#']).next()? } else { &short };
     (short.len() <= MAX_TARGET).then(|| escape(short))
+}
+
+/// The address that Outlook's SafeLinks service wraps in one of its own.
+fn without_safe_link(href: &str) -> Cow<'_, str> {
+    let host = href.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or(""));
+    if !host.to_ascii_lowercase().ends_with(".safelinks.protection.outlook.com") {
+        return Cow::Borrowed(href);
+    }
+    let query = href.split_once('?').map_or("", |(_, query)| query);
+    let parameters = query.split('&').map(|part| part.strip_prefix("amp;").unwrap_or(part));
+    match parameters.into_iter().find_map(|part| part.strip_prefix("url=")) {
+        Some(url) => Cow::Owned(percent_decode(&url.replace('+', "%2B"))),
+        None => Cow::Borrowed(href),
+    }
 }
 
 /// A target must not end the Markdown that holds it.
@@ -193,6 +208,22 @@ mod tests {
         assert_eq!(clean("https://e.com/?utm_source=x&a=1&fbclid=2#f"), "https://e.com/?a=1#f");
         assert_eq!(clean("https://e.com/p?WT.mc_id=x"), "https://e.com/p");
         assert_eq!(clean("https://e.com/p?a=utm_x"), "https://e.com/p?a=utm_x");
+    }
+
+    #[test]
+    fn safe_links_are_unwrapped_and_judged() {
+        let safe = |url: &str| {
+            target(&format!(
+                "https://nam02.safelinks.protection.outlook.com/?url={url}&data=05%7C01&reserved=0"
+            ))
+        };
+        assert_eq!(
+            safe("https%3A%2F%2Fe.com%2Fa%3Fb%3D1%2B2").as_deref(),
+            Some("https://e.com/a?b=1+2")
+        );
+        assert_eq!(safe("javascript%3Aalert(1)"), None);
+        let other = "https://safelinks.protection.outlook.com.evil.example/?url=x";
+        assert_eq!(target(other).as_deref(), Some(other));
     }
 
     #[test]

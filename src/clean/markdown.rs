@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
 
 use super::html::Page;
 use super::parse::floor_char_boundary;
@@ -14,7 +14,7 @@ use super::{Cleaned, Rendering, characters};
 use crate::model::{Alarms, Doubtful};
 
 /// Bytes of Markdown that are read; the tracker's longest field has a million characters.
-const MAX_INPUT: usize = 2 << 20;
+const MAX_INPUT: usize = 1 << 20;
 /// Bytes of HTML made of it at most.
 const MAX_HTML: usize = 8 << 20;
 
@@ -94,36 +94,46 @@ fn to_html(markdown: &str, html: &mut Bounded) -> usize {
             hidden += definition.title.as_deref().map_or(0, count_words);
         }
     }
-    let events: Vec<Event<'_>> = parser.collect();
-    let used: HashSet<CowStr<'_>> = events
-        .iter()
+    let used = used_footnotes(markdown, options);
+    let mut unused = 0_usize;
+    let events = TextMergeStream::new(parser).filter_map(|event| match event {
+        Event::Start(Tag::FootnoteDefinition(name)) if unused > 0 || !used.contains(&*name) => {
+            unused += 1;
+            None
+        }
+        Event::End(TagEnd::FootnoteDefinition) if unused > 0 => {
+            unused -= 1;
+            None
+        }
+        Event::Text(text) | Event::Code(text) if unused > 0 => {
+            hidden += count_words(&text);
+            None
+        }
+        _ if unused > 0 => None,
+        // Logs and steps are pasted line by line.
+        Event::SoftBreak => Some(Event::HardBreak),
+        Event::Html(ref text) | Event::InlineHtml(ref text) => {
+            hidden += comment_words(text);
+            Some(event)
+        }
+        event => Some(event),
+    });
+    // What does not fit is counted by `Bounded`.
+    let _: fmt::Result = html::write_html_fmt(html, events);
+    hidden
+}
+
+/// The footnotes that the text refers to.
+fn used_footnotes(markdown: &str, options: Options) -> HashSet<String> {
+    if !markdown.contains("[^") {
+        return HashSet::new();
+    }
+    Parser::new_ext(markdown, options)
         .filter_map(|event| match event {
-            Event::FootnoteReference(name) => Some(name.clone()),
+            Event::FootnoteReference(name) => Some(name.into_string()),
             _ => None,
         })
-        .collect();
-    let mut unused = 0_usize;
-    let mut kept = Vec::with_capacity(events.len());
-    for event in events {
-        match event {
-            Event::Start(Tag::FootnoteDefinition(name)) if unused > 0 || !used.contains(&name) => {
-                unused += 1
-            }
-            Event::End(TagEnd::FootnoteDefinition) if unused > 0 => unused -= 1,
-            Event::Text(text) | Event::Code(text) if unused > 0 => hidden += count_words(&text),
-            _ if unused > 0 => {}
-            // Logs and steps are pasted line by line.
-            Event::SoftBreak => kept.push(Event::HardBreak),
-            Event::Html(ref text) | Event::InlineHtml(ref text) => {
-                hidden += comment_words(text);
-                kept.push(event);
-            }
-            event => kept.push(event),
-        }
-    }
-    // What does not fit is counted by `Bounded`.
-    let _: fmt::Result = html::write_html_fmt(html, kept.into_iter());
-    hidden
+        .collect()
 }
 
 fn count_words(text: &str) -> usize {

@@ -11,6 +11,7 @@ mod bounded_memory;
 mod clean_cases;
 mod clean_hostile;
 mod clean_properties;
+mod clean_visibility;
 mod config_credential;
 mod config_load;
 mod context_damage;

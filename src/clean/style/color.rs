@@ -66,7 +66,7 @@ impl Color {
             .take(128)
             .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0))
             .collect();
-        while digits.is_empty() || digits.len() % 3 != 0 {
+        while digits.is_empty() || !digits.len().is_multiple_of(3) {
             digits.push(0);
         }
         let size = digits.len() / 3;

@@ -130,7 +130,7 @@ fn condition(text: &str, depth: usize, test: &dyn Fn(&str) -> Holds) -> Holds {
         _ => {
             let joined = |word: &str| parts.iter().skip(1).step_by(2).all(|part| *part == word);
             let holds = parts.iter().step_by(2).map(|part| bracket(part, depth, test));
-            if parts.len() % 2 == 0 {
+            if parts.len().is_multiple_of(2) {
                 Holds::Unknown
             } else if joined("and") {
                 holds.fold(Holds::Yes, Holds::and)

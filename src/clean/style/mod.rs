@@ -7,16 +7,23 @@
 //! them within a budget, `computed` adds up what is inherited, `impact` says what declarations could
 //! do wherever they apply, and `verdict` goes through the tree.
 
+mod boxes;
 mod color;
 mod computed;
 mod condition;
 mod declaration;
+mod element_style;
 mod impact;
+mod layout;
 mod length;
 mod property;
+mod reader;
+mod reader_box;
+mod reader_paint;
 mod selector;
 mod sheet;
 mod text;
+mod value;
 mod verdict;
 
 pub(super) use computed::Sight;

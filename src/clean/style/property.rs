@@ -8,125 +8,128 @@ pub(super) fn is_harmless(name: &str) -> bool {
         return true;
     }
     let bare = without_vendor(name);
-    matches!(
-        bare,
-        "font-family"
-            | "font-style"
-            | "font-weight"
-            | "font-stretch"
-            | "font-kerning"
-            | "font-feature-settings"
-            | "font-optical-sizing"
-            | "font-language-override"
-            | "font-smoothing"
-            | "font-smooth"
-            | "osx-font-smoothing"
-            | "text-align"
-            | "text-align-last"
-            | "text-transform"
-            | "text-rendering"
-            | "text-justify"
-            | "text-autospace"
-            | "text-size-adjust"
-            | "text-anchor"
-            | "text-underline-position"
-            | "text-underline"
-            | "text-line-through"
-            | "text-overflow"
-            | "text-spacing-trim"
-            | "text-box-trim"
-            | "text-fit"
-            | "text-decoration-line"
-            | "text-decoration-style"
-            | "text-decoration-color"
-            | "user-select"
-            | "user-modify"
-            | "user-drag"
-            | "border-collapse"
-            | "box-sizing"
-            | "vertical-align"
-            | "cursor"
-            | "pointer-events"
-            | "clear"
-            | "caption-side"
-            | "empty-cells"
-            | "word-break"
-            | "word-wrap"
-            | "overflow-wrap"
-            | "line-break"
-            | "hyphens"
-            | "hyphenate-character"
-            | "white-space-collapse"
-            | "tab-size"
-            | "orphans"
-            | "widows"
-            | "page"
-            | "quotes"
-            | "image-rendering"
-            | "flex-direction"
-            | "flex-wrap"
-            | "flex-flow"
-            | "flex-grow"
-            | "flex-shrink"
-            | "order"
-            | "will-change"
-            | "caret-color"
-            | "accent-color"
-            | "appearance"
-            | "resize"
-            | "touch-action"
-            | "overscroll-behavior"
-            | "outline-offset"
-            | "outline-color"
-            | "outline-style"
-            | "tap-highlight-color"
-            | "touch-callout"
-            | "print-color-adjust"
-            | "color-adjust"
-            | "forced-color-adjust"
-            | "box-orient"
-            | "box-pack"
-            | "box-align"
-            | "box-flex"
-            | "nbsp-mode"
-            | "line-box-contain"
-            | "isolation"
-            | "speak"
-            | "size"
-            | "panose-1"
-            | "behavior"
-            | "tab-stops"
-            | "tab-interval"
-            | "layout-grid-mode"
-            | "layout-grid"
-            | "punctuation-wrap"
-            | "text-justify-trim"
-            | "text-kashida"
-            | "text-kashida-space"
-            | "fill"
-            | "stroke"
-            | "stroke-width"
-            | "ruby-align"
-            | "ruby-position"
-            | "ruby-overhang"
-            | "border-spacing"
-            | "border-image"
-            | "marks"
-            | "src"
-            | "unicode-range"
-            | "interpolation-mode"
-            | "scrollbar-gutter"
-            | "scrollbar-width"
-            | "scrollbar-color"
-            | "field-sizing"
-            | "margin-trim"
-            | "background-repeat"
-            | "background-size"
-            | "background-origin"
-            | "background-attachment"
-    ) || STARTS.iter().any(|start| bare.starts_with(start))
+    HARMLESS.binary_search(&bare).is_ok()
+        || STARTS.iter().any(|start| bare.starts_with(start))
         || is_border_decoration(bare)
 }
+
+/// Properties of which no value can hide text.
+const HARMLESS: &[&str] = &[
+    "accent-color",
+    "appearance",
+    "background-attachment",
+    "background-origin",
+    "background-repeat",
+    "background-size",
+    "behavior",
+    "border-collapse",
+    "border-image",
+    "border-spacing",
+    "box-align",
+    "box-flex",
+    "box-orient",
+    "box-pack",
+    "box-sizing",
+    "caption-side",
+    "caret-color",
+    "clear",
+    "color-adjust",
+    "cursor",
+    "empty-cells",
+    "field-sizing",
+    "fill",
+    "flex-direction",
+    "flex-flow",
+    "flex-grow",
+    "flex-shrink",
+    "flex-wrap",
+    "font-family",
+    "font-feature-settings",
+    "font-kerning",
+    "font-language-override",
+    "font-optical-sizing",
+    "font-smooth",
+    "font-smoothing",
+    "font-stretch",
+    "font-style",
+    "font-weight",
+    "forced-color-adjust",
+    "hyphenate-character",
+    "hyphens",
+    "image-rendering",
+    "interpolation-mode",
+    "isolation",
+    "layout-grid",
+    "layout-grid-mode",
+    "line-box-contain",
+    "line-break",
+    "margin-trim",
+    "marks",
+    "nbsp-mode",
+    "order",
+    "orphans",
+    "osx-font-smoothing",
+    "outline-color",
+    "outline-offset",
+    "outline-style",
+    "overflow-wrap",
+    "overscroll-behavior",
+    "page",
+    "panose-1",
+    "pointer-events",
+    "print-color-adjust",
+    "punctuation-wrap",
+    "quotes",
+    "resize",
+    "ruby-align",
+    "ruby-overhang",
+    "ruby-position",
+    "scrollbar-color",
+    "scrollbar-gutter",
+    "scrollbar-width",
+    "size",
+    "speak",
+    "src",
+    "stroke",
+    "stroke-width",
+    "tab-interval",
+    "tab-size",
+    "tab-stops",
+    "tap-highlight-color",
+    "text-align",
+    "text-align-last",
+    "text-anchor",
+    "text-autospace",
+    "text-box-trim",
+    "text-decoration-color",
+    "text-decoration-line",
+    "text-decoration-style",
+    "text-fit",
+    "text-justify",
+    "text-justify-trim",
+    "text-kashida",
+    "text-kashida-space",
+    "text-line-through",
+    "text-overflow",
+    "text-rendering",
+    "text-size-adjust",
+    "text-spacing-trim",
+    "text-transform",
+    "text-underline",
+    "text-underline-position",
+    "touch-action",
+    "touch-callout",
+    "unicode-range",
+    "user-drag",
+    "user-modify",
+    "user-select",
+    "vertical-align",
+    "white-space-collapse",
+    "widows",
+    "will-change",
+    "word-break",
+    "word-wrap",
+];
 
 /// Families of properties of which no member can hide text.
 const STARTS: [&str; 19] = [
@@ -259,4 +262,16 @@ pub(super) fn is_usual(value: &str) -> bool {
             | "visible"
             | "inherit"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted_for_the_search() {
+        assert!(HARMLESS.is_sorted());
+        assert!(is_harmless("font-weight") && is_harmless("-webkit-user-select"));
+        assert!(is_harmless("mso-fareast-language") && !is_harmless("overflow"));
+    }
 }

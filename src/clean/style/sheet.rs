@@ -101,7 +101,7 @@ impl Sheet {
                 match work.matches(&rule.selector, element) {
                     Some(false) => {}
                     Some(true) if rule.is_certain && rule.pseudo.is_none() => {
-                        matching.push((rule, at as usize))
+                        matching.push((rule, at as usize));
                     }
                     matches => self.note(rule, matches.is_some() && rule.is_certain, found),
                 }
@@ -238,7 +238,7 @@ fn bucket_of(selector: &Selector<Style>) -> Option<String> {
             Component::ID(id) => return Some(format!("#{}", id.0)),
             Component::Class(class) => best = Some(format!(".{}", class.0)),
             Component::LocalName(name) if best.is_none() => {
-                best = Some(name.lower_name.0.to_string())
+                best = Some(name.lower_name.0.to_string());
             }
             Component::PseudoElement(_) => {
                 // What the pseudo-element belongs to stands behind another combinator.
@@ -272,7 +272,7 @@ impl Reader<'_> {
         }
         match self.selectors.clone() {
             Some(list) if !self.is_unread => {
-                self.sheet.add(&list, &pending, &self.layer, self.holds)
+                self.sheet.add(&list, &pending, &self.layer, self.holds);
             }
             _ if impact::could_hide(&pending) => self.sheet.doubts.add(Doubt::Selector),
             _ => {}
@@ -391,7 +391,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
     ) -> Result<(), ParseError<()>> {
         match prelude {
             AtRule::Condition(holds) => {
-                self.block(input, |inner| inner.holds = inner.holds.and(holds))
+                self.block(input, |inner| inner.holds = inner.holds.and(holds));
             }
             AtRule::Scope => self.block(input, |inner| inner.is_unread = true),
             AtRule::Layers(names) => {

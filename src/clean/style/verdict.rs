@@ -8,12 +8,15 @@ use ego_tree::NodeRef;
 use scraper::Node;
 use scraper::node::Element;
 
+use super::boxes::{BoxKind, Flow, Impact, Slots};
 use super::color::Color;
-use super::computed::{BoxKind, Computed, Flow, Impact, Sight, Slots};
+use super::computed::{Computed, Sight};
 use super::condition::{self, Holds};
-use super::declaration::{self, Declaration, Display, Slot, TextSpace, Value, fills_its_box};
+use super::declaration::{self, Declaration, Display, Slot, TextSpace, Value};
+use super::element_style::{fits_its_line, kind_of, narrowest_column, usual_style};
 use super::selector::{Matched, Work};
 use super::sheet::{Matches, Sheet};
+use super::value::fills_its_box;
 use crate::clean::element::{Role, attribute};
 use crate::clean::parse::Parsed;
 use crate::model::{Doubt, Doubts};
@@ -24,8 +27,6 @@ const MATCHING_WORK: u64 = 1_000_000;
 const MAX_REMEMBERED: usize = 256;
 /// Places that may cover text; with more of them all text is doubtful.
 const MAX_COVERS: usize = 16;
-/// Characters looked at to see whether a line fits its box.
-const MAX_LINE: usize = 400;
 
 /// What is known about one element.
 #[derive(Debug, Clone, Copy)]
@@ -328,6 +329,9 @@ impl<'a> Judge<'a> {
             self.declare(element, &element_in_tree, inline, style);
         }
         let (flow, mut impact) = style.apply(&self.slots, kind, in_flex, at);
+        if role == Role::Table {
+            style.column_room = if style.is_fixed_table { narrowest_column(node) } else { 0.0 };
+        }
         if is_hidden && flow.display.is_none() {
             style.hide();
         }
@@ -504,71 +508,5 @@ impl Verdict {
         }
         self.sight = Sight::Doubtful;
         self.doubts = self.doubts.and(doubts);
-    }
-}
-
-/// Does all text of the element fit on one line of the box that clips it?
-fn fits_its_line(node: NodeRef<'_, Node>, style: &Computed) -> bool {
-    let room = style.clip_room.unwrap_or(f32::MAX);
-    let mut characters = 0_usize;
-    for text in node.descendants().take(MAX_LINE).filter_map(|node| node.value().as_text()) {
-        characters += text.chars().take(MAX_LINE).count();
-        if characters >= MAX_LINE {
-            return false;
-        }
-    }
-    #[expect(clippy::cast_precision_loss, reason = "a few hundred characters")]
-    let width = characters as f32 * style.font_px * 0.75;
-    width <= room
-}
-
-/// The kind of box an element makes by itself.
-fn kind_of(name: &str, role: Role) -> BoxKind {
-    match role {
-        Role::Table => BoxKind::Table,
-        Role::Row | Role::TableHead => BoxKind::TablePart,
-        Role::Cell | Role::HeaderCell => BoxKind::Cell,
-        Role::Image | Role::Input | Role::TextArea | Role::Select => BoxKind::InlineBlock,
-        _ if matches!(name, "tbody" | "tfoot" | "caption") => BoxKind::TablePart,
-        _ if matches!(name, "button" | "svg" | "marquee" | "object") => BoxKind::InlineBlock,
-        _ if role.is_inline() => BoxKind::Inline,
-        Role::Break => BoxKind::Inline,
-        _ => BoxKind::Block,
-    }
-}
-
-/// What a browser's own sheet says.
-fn usual_style(name: &str, role: Role, element: &Element, style: &mut Computed) {
-    match role {
-        Role::Preformatted => (style.space, style.nowrap) = (TextSpace::Keep, true),
-        Role::Link if attribute(element, "href").is_some() => style.set_color(Color::LINK),
-        Role::Drawing => style.doubts.add(Doubt::Element),
-        Role::Raised | Role::Lowered => style.font_px *= 0.83,
-        Role::RubyText => style.font_px *= 0.5,
-        Role::Input | Role::TextArea | Role::Select => {
-            style.set_color(Color::BLACK);
-            style.paint(Color::WHITE, BoxKind::InlineBlock);
-            style.font_px = 13.33;
-        }
-        _ => {}
-    }
-    match name {
-        "small" => style.font_px *= 0.83,
-        "big" => style.font_px *= 1.2,
-        "nobr" => style.nowrap = true,
-        "mark" => {
-            style.paint(Color::MARK, BoxKind::Inline);
-            style.set_color(Color::BLACK);
-        }
-        "button" => {
-            style.paint(Color::BUTTON, BoxKind::InlineBlock);
-            style.set_color(Color::BLACK);
-            style.font_px = 13.33;
-        }
-        "mphantom" => style.hide(),
-        "bdo" if attribute(element, "dir").is_some_and(|dir| dir.eq_ignore_ascii_case("rtl")) => {
-            style.doubts.add(Doubt::Moved);
-        }
-        _ => {}
     }
 }

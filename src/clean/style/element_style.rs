@@ -1,0 +1,104 @@
+//! What an element's name and attributes say about its look before any style does.
+
+use ego_tree::NodeRef;
+use scraper::Node;
+use scraper::node::Element;
+
+use super::boxes::BoxKind;
+use super::color::Color;
+use super::computed::Computed;
+use super::declaration::TextSpace;
+use crate::clean::element::{Role, attribute};
+use crate::model::Doubt;
+
+/// Characters and nodes looked at to see whether a line fits its box.
+const MAX_LINE: usize = 400;
+
+/// Does all text of the element fit on one line of the box that clips it?
+pub(super) fn fits_its_line(node: NodeRef<'_, Node>, style: &Computed) -> bool {
+    let room = style.clip_room.unwrap_or(f32::MAX);
+    let mut characters = 0_usize;
+    for text in node.descendants().take(MAX_LINE).filter_map(|node| node.value().as_text()) {
+        characters += text.chars().take(MAX_LINE).count();
+        if characters >= MAX_LINE {
+            return false;
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a few hundred characters")]
+    let width = characters as f32 * style.font_px * 0.75;
+    width <= room
+}
+
+/// The narrowest column of a table by the `width` of its columns; 0 when one has none.
+pub(super) fn narrowest_column(table: NodeRef<'_, Node>) -> f32 {
+    let groups = table.children().take(MAX_LINE).filter(|node| is_named(*node, "colgroup"));
+    let columns = groups
+        .flat_map(|group| group.children().take(MAX_LINE))
+        .filter(|node| is_named(*node, "col"));
+    let widths = columns.map(|column| {
+        let width = column.value().as_element().and_then(|element| attribute(element, "width"));
+        width.and_then(|width| width.trim().parse::<f32>().ok()).unwrap_or(0.0)
+    });
+    let narrowest = widths.fold(f32::MAX, f32::min);
+    if narrowest < f32::MAX { narrowest } else { 0.0 }
+}
+
+fn is_named(node: NodeRef<'_, Node>, name: &str) -> bool {
+    node.value().as_element().is_some_and(|element| element.name() == name)
+}
+
+/// The kind of box an element makes by itself.
+pub(super) fn kind_of(name: &str, role: Role) -> BoxKind {
+    match role {
+        Role::Table => BoxKind::Table,
+        Role::Row | Role::TableHead => BoxKind::TablePart,
+        Role::Cell | Role::HeaderCell => BoxKind::Cell,
+        Role::Image | Role::Input | Role::TextArea | Role::Select => BoxKind::InlineBlock,
+        _ if matches!(name, "tbody" | "tfoot" | "caption") => BoxKind::TablePart,
+        _ if matches!(name, "button" | "svg" | "marquee" | "object") => BoxKind::InlineBlock,
+        _ if role.is_inline() => BoxKind::Inline,
+        Role::Break => BoxKind::Inline,
+        _ => BoxKind::Block,
+    }
+}
+
+/// The next smaller size; a browser stops at six pixels.
+fn smaller(font_px: f32) -> f32 {
+    (font_px * 0.83).max(font_px.min(6.0))
+}
+
+/// What a browser's own sheet says.
+pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut Computed) {
+    match role {
+        Role::Preformatted => (style.space, style.nowrap) = (TextSpace::Keep, true),
+        Role::Link if attribute(element, "href").is_some() => style.set_color(Color::LINK),
+        Role::Drawing => style.doubts.add(Doubt::Element),
+        Role::Raised | Role::Lowered => style.font_px = smaller(style.font_px),
+        Role::RubyText => style.font_px *= 0.5,
+        Role::Input | Role::TextArea | Role::Select => {
+            style.set_color(Color::BLACK);
+            style.paint(Color::WHITE, BoxKind::InlineBlock);
+            style.font_px = 13.33;
+        }
+        _ => {}
+    }
+    match name {
+        "small" => style.font_px = smaller(style.font_px),
+        "big" => style.font_px *= 1.2,
+        "nobr" => style.nowrap = true,
+        "mark" => {
+            style.paint(Color::MARK, BoxKind::Inline);
+            style.set_color(Color::BLACK);
+        }
+        "button" => {
+            style.paint(Color::BUTTON, BoxKind::InlineBlock);
+            style.set_color(Color::BLACK);
+            style.font_px = 13.33;
+        }
+        "mphantom" => style.hide(),
+        "bdo" if attribute(element, "dir").is_some_and(|dir| dir.eq_ignore_ascii_case("rtl")) => {
+            style.doubts.add(Doubt::Moved);
+        }
+        _ => {}
+    }
+}

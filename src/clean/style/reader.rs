@@ -1,0 +1,146 @@
+//! One declaration by its property: values that we evaluate go to their slots, all others are
+//! harmless or doubtful.
+
+use super::declaration::{Declaration, Property, Slot, Value};
+use super::property::without_vendor;
+use super::text::{Text, words};
+use super::value::{
+    color, direction, display, font_size, length, line_height, opacity, position, visibility,
+    white_space, z_index,
+};
+use crate::model::Doubt;
+
+pub(super) struct Reader<'a> {
+    pub(super) important: bool,
+    pub(super) found: &'a mut Vec<Declaration>,
+}
+
+impl Reader<'_> {
+    pub(super) fn push(&mut self, slot: Slot, value: Value) {
+        let property = Property::Known(slot);
+        self.found.push(Declaration { property, value, important: self.important });
+    }
+
+    /// A property without a slot: in doubt, or back to a value that hides nothing.
+    pub(super) fn other(&mut self, name: &str, doubt: Option<Doubt>) {
+        let hash = name
+            .bytes()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let value = doubt.map_or(Value::Initial, Value::Doubt);
+        let property = Property::Other(hash | 0x100);
+        self.found.push(Declaration { property, value, important: self.important });
+    }
+
+    /// A keyword of every property, a computed value, or `None` for the property's own values.
+    pub(super) fn common(text: &Text<'_>, inherits: bool) -> Option<Value> {
+        match &*text.text {
+            "inherit" => Some(Value::Inherit),
+            "initial" => Some(Value::Initial),
+            "unset" | "revert" if inherits => Some(Value::Inherit),
+            "unset" | "revert" => Some(Value::Initial),
+            "revert-layer" => Some(Value::Doubt(Doubt::UnknownStyle)),
+            _ if text.is_computed() => Some(Value::Doubt(Doubt::Computed)),
+            _ => None,
+        }
+    }
+
+    /// Pushes the common value or what `own` makes of the text; nothing when it is not valid.
+    pub(super) fn one(
+        &mut self,
+        slot: Slot,
+        inherits: bool,
+        text: &Text<'_>,
+        own: impl Fn(&str) -> Option<Value>,
+    ) {
+        if let Some(value) = Self::common(text, inherits).or_else(|| own(&text.text)) {
+            self.push(slot, value);
+        }
+    }
+
+    pub(super) fn property(&mut self, name: &str, text: &Text<'_>) {
+        match without_vendor(name) {
+            "display" => self.one(Slot::Display, false, text, display),
+            "visibility" => self.one(Slot::Visibility, true, text, visibility),
+            "opacity" => self.one(Slot::Opacity, false, text, opacity),
+            "color" => self.one(Slot::Color, true, text, color),
+            "text-fill-color" => self.one(Slot::TextFill, true, text, color),
+            "font-size" => self.one(Slot::FontSize, true, text, font_size),
+            "font" => self.font(text),
+            "line-height" => self.one(Slot::LineHeight, true, text, line_height),
+            "letter-spacing" => self.one(Slot::LetterSpacing, true, text, length),
+            "word-spacing" => self.one(Slot::WordSpacing, true, text, length),
+            "white-space" | "white-space-collapse" | "text-space-collapse" => {
+                self.one(Slot::WhiteSpace, true, text, white_space);
+            }
+            "float" => {
+                self.one(Slot::Float, false, text, |value| Some(Value::Flag(value != "none")));
+            }
+            "position" => self.one(Slot::Position, false, text, position),
+            "z-index" => self.one(Slot::ZIndex, false, text, z_index),
+            "direction" => self.one(Slot::Direction, true, text, direction),
+            "text-indent" => self.one(Slot::TextIndent, true, text, length),
+            "table-layout" => {
+                self.one(Slot::FixedTable, false, text, |value| {
+                    Some(Value::Flag(value == "fixed"))
+                });
+            }
+            "content-visibility" => {
+                self.one(Slot::ContentVisibility, false, text, |value| {
+                    Some(Value::Flag(value == "hidden"))
+                });
+            }
+            bare => self.paint_property(bare, name, text),
+        }
+    }
+
+    fn paint_property(&mut self, bare: &str, name: &str, text: &Text<'_>) {
+        match bare {
+            "background" => self.background(text),
+            "background-color" => self.one(Slot::BackgroundColor, false, text, color),
+            "background-image" => self.picture(text),
+            "background-clip" => {
+                let clips = words(&text.text).contains(&"text");
+                let doubt = (clips || text.is_computed()).then_some(Doubt::Painted);
+                self.push(Slot::BackgroundClip, doubt.map_or(Value::Initial, Value::Doubt));
+            }
+            "text-decoration" | "text-decoration-line" => self.text_decoration(text),
+            "text-shadow" => self.shadow(Slot::TextShadow, text, 3.0),
+            "box-shadow" => self.shadow(Slot::BoxShadow, text, 8.0),
+            "text-stroke" | "text-stroke-width" => self.stroke(text),
+            "text-stroke-color" => {}
+            "clip" => self.clip(text),
+            "clip-path" => self.clip_path(text),
+            "transform" | "translate" => self.movement(name, text),
+            _ => self.box_property(name, text),
+        }
+    }
+
+    pub(super) fn font(&mut self, text: &Text<'_>) {
+        if let Some(common) = Self::common(text, true) {
+            self.push(Slot::FontSize, common);
+            self.push(Slot::LineHeight, common);
+            return;
+        }
+        let words = text.words();
+        let Some(at) = words.iter().position(|word| font_size(word).is_some()) else { return };
+        if let Some(size) = font_size(words[at]) {
+            self.push(Slot::FontSize, size);
+        }
+        let has_height = text.text.contains('/');
+        let height = words.get(at + 1).filter(|_| has_height).and_then(|word| line_height(word));
+        self.push(Slot::LineHeight, height.unwrap_or(Value::Initial));
+    }
+
+    /// Word writes `mso-list:l0 level2 lfo1` on an item and `mso-list:Ignore` on its marker.
+    pub(super) fn word_list(&mut self, value: &str) {
+        if value == "ignore" {
+            self.push(Slot::WordMarker, Value::Flag(true));
+        }
+        let level = value
+            .split_ascii_whitespace()
+            .find_map(|word| word.strip_prefix("level")?.parse::<u8>().ok());
+        if let Some(level) = level {
+            self.push(Slot::WordListLevel, Value::Number(f32::from(level.clamp(1, 9))));
+        }
+    }
+}

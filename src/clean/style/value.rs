@@ -1,0 +1,261 @@
+//! Single values of CSS, from text to what they mean; `None` is what a browser drops.
+
+use super::color::Color;
+use super::declaration::{Display, Overflow, Position, TextSpace, Value};
+use super::length::Length;
+use super::text::words;
+use crate::model::Doubt;
+
+pub(super) fn display(value: &str) -> Option<Value> {
+    let parts = words(value);
+    let has = |word: &str| parts.contains(&word);
+    Some(Value::Display(match value {
+        "none" => Display::None,
+        "contents" => Display::Contents,
+        "table-cell" => Display::TableCell,
+        "table-column" | "table-column-group" => Display::None,
+        "table-row" | "table-row-group" | "table-header-group" | "table-footer-group"
+        | "table-caption" => Display::TablePart,
+        "inline" | "ruby" | "ruby-text" | "ruby-base" | "run-in" | "math" => Display::Inline,
+        "block" | "list-item" | "flow-root" | "table" => Display::Block,
+        "flex" | "grid" | "-webkit-box" | "-webkit-flex" | "-ms-flexbox" | "-ms-grid"
+        | "-moz-box" => Display::Flex,
+        _ if value.starts_with("inline-") || value.starts_with("-webkit-inline-") => {
+            Display::InlineBlock
+        }
+        _ if parts.len() > 1 && has("none") => return None,
+        _ if parts.len() > 1 && (has("flex") || has("grid")) => Display::Flex,
+        _ if parts.len() > 1 && has("inline") => Display::InlineBlock,
+        _ if parts.len() > 1 && (has("block") || has("flow") || has("list-item")) => Display::Block,
+        _ => return None,
+    }))
+}
+
+pub(super) fn visibility(value: &str) -> Option<Value> {
+    match value {
+        "hidden" | "collapse" => Some(Value::Flag(true)),
+        "visible" => Some(Value::Flag(false)),
+        _ => None,
+    }
+}
+
+pub(super) fn opacity(value: &str) -> Option<Value> {
+    number(value).map(Value::Number)
+}
+
+pub(super) fn z_index(value: &str) -> Option<Value> {
+    match value {
+        "auto" => Some(Value::Initial),
+        _ => value.parse().ok().map(Value::Number),
+    }
+}
+
+pub(super) fn direction(value: &str) -> Option<Value> {
+    match value {
+        "rtl" => Some(Value::Flag(true)),
+        "ltr" => Some(Value::Flag(false)),
+        _ => None,
+    }
+}
+
+pub(super) fn position(value: &str) -> Option<Value> {
+    Some(match value {
+        "static" => Value::Position(Position::Static),
+        "relative" => Value::Position(Position::Relative),
+        "absolute" | "fixed" => Value::Position(Position::Absolute),
+        "sticky" | "-webkit-sticky" => Value::Doubt(Doubt::Moved),
+        _ => return None,
+    })
+}
+
+pub(super) fn overflow(value: &str) -> Option<Value> {
+    Some(Value::Overflow(match value {
+        "visible" => Overflow::Visible,
+        "auto" | "scroll" | "overlay" => Overflow::Scrolls,
+        "hidden" | "clip" | "-moz-hidden-unscrollable" => Overflow::Clips,
+        _ => return None,
+    }))
+}
+
+pub(super) fn white_space(value: &str) -> Option<Value> {
+    let (mut space, mut nowrap) = (TextSpace::Collapse, false);
+    for word in words(value) {
+        match word {
+            "normal" | "collapse" | "wrap" | "discard" => {}
+            "nowrap" => nowrap = true,
+            "pre-line" | "preserve-breaks" => space = TextSpace::KeepLines,
+            "pre" => (space, nowrap) = (TextSpace::Keep, true),
+            "pre-wrap" | "break-spaces" | "preserve" | "preserve-spaces" => space = TextSpace::Keep,
+            _ => return None,
+        }
+    }
+    Some(Value::Space(space, nowrap))
+}
+
+pub(super) fn color(value: &str) -> Option<Value> {
+    if value == "currentcolor" {
+        return Some(Value::CurrentColor);
+    }
+    match Color::parse(value) {
+        Some(color) => Some(Value::Color(color)),
+        None if value.contains('(')
+            && !value.starts_with("url(")
+            && !value.contains("gradient(") =>
+        {
+            Some(Value::Doubt(Doubt::Painted))
+        }
+        None if is_unusual_system_color(value) => Some(Value::Doubt(Doubt::Painted)),
+        None => None,
+    }
+}
+
+/// System colours that differ from one browser and theme to the next.
+pub(super) fn is_unusual_system_color(value: &str) -> bool {
+    matches!(
+        value,
+        "accentcolor"
+            | "accentcolortext"
+            | "activetext"
+            | "buttonborder"
+            | "graytext"
+            | "highlight"
+            | "highlighttext"
+            | "mark"
+            | "marktext"
+            | "selecteditem"
+            | "selecteditemtext"
+            | "visitedtext"
+            | "activeborder"
+            | "activecaption"
+            | "appworkspace"
+            | "buttonhighlight"
+            | "buttonshadow"
+            | "inactiveborder"
+            | "inactivecaption"
+            | "inactivecaptiontext"
+            | "menu"
+            | "scrollbar"
+            | "threeddarkshadow"
+            | "threedhighlight"
+            | "threedlightshadow"
+            | "threedshadow"
+            | "windowframe"
+            | "-webkit-link"
+            | "-webkit-activelink"
+            | "-internal-light-dark"
+    )
+}
+
+/// A length, or `auto` and the like; `None` for what is not valid.
+pub(super) fn length(value: &str) -> Option<Value> {
+    if let Some(length) = Length::parse(value) {
+        return Some(Value::Length(length));
+    }
+    let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    match value {
+        "auto" | "none" | "normal" | "max-content" | "fit-content" => Some(Value::Initial),
+        "min-content" => Some(Value::Length(Length::Px(10.0))),
+        _ if is_word || value.is_empty() => None,
+        // A number without a unit is not valid.
+        _ if value.parse::<f32>().is_ok() => None,
+        _ => Some(Value::Doubt(Doubt::Sized)),
+    }
+}
+
+pub(super) fn font_size(value: &str) -> Option<Value> {
+    let px = match value {
+        "xx-small" => 9.0,
+        "x-small" => 10.0,
+        "small" => 13.0,
+        "medium" => 16.0,
+        "large" => 18.0,
+        "x-large" => 24.0,
+        "xx-large" => 32.0,
+        "xxx-large" => 48.0,
+        "smaller" => return Some(Value::Length(Length::Em(0.83))),
+        "larger" => return Some(Value::Length(Length::Em(1.2))),
+        _ => {
+            return match length(value) {
+                Some(Value::Length(length)) if length.pixels(1.0, 1.0) >= 0.0 => {
+                    Some(Value::Length(length))
+                }
+                Some(Value::Doubt(doubt))
+                    if value.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '+') =>
+                {
+                    Some(Value::Doubt(doubt))
+                }
+                _ => None,
+            };
+        }
+    };
+    Some(Value::Length(Length::Px(px)))
+}
+
+pub(super) fn line_height(value: &str) -> Option<Value> {
+    match value.parse::<f32>() {
+        Ok(factor) => Some(Value::Length(Length::Em(factor))),
+        Err(_) => match length(value) {
+            Some(Value::Length(Length::Share(share))) => Some(Value::Length(Length::Em(share))),
+            other => other,
+        },
+    }
+}
+
+pub(super) fn number(value: &str) -> Option<f32> {
+    match value.strip_suffix('%') {
+        Some(percent) => percent.parse::<f32>().ok().map(|number| number / 100.0),
+        None => value.parse().ok(),
+    }
+    .filter(|number| number.is_finite())
+}
+
+/// A quoted text without the characters that fill their whole box.
+pub(super) fn is_plain_string(value: &str) -> bool {
+    let inside = value.strip_prefix(['"', '\'']).and_then(|rest| rest.strip_suffix(['"', '\'']));
+    inside.is_some_and(|inside| inside.len() <= 40 && !inside.chars().any(fills_its_box))
+}
+
+/// Blocks, squares and pictures, which can lie over other text like a box.
+pub(super) fn fills_its_box(character: char) -> bool {
+    matches!(character, '\u{2580}'..='\u{25ff}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}' | '\u{e000}'..='\u{f8ff}')
+}
+
+/// Pixels of a list of plain lengths; a share counts a thousand for the whole.
+pub(super) fn plain_lengths(list: &str) -> Option<Vec<f32>> {
+    words(list).into_iter().map(|word| Some(Length::parse(word)?.pixels(16.0, 1000.0))).collect()
+}
+
+/// Is every length in it at most so many pixels?
+pub(super) fn small_lengths(value: &str, most: f32) -> bool {
+    words(value).iter().all(|word| match Length::parse(word) {
+        Some(length) => length.pixels(16.0, 16.0).abs() <= most,
+        None => word.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'#'),
+    })
+}
+
+/// The same for a list of shadows, where the third length of each is a blur.
+pub(super) fn lengths_within(value: &str, most: f32, most_blur: f32) -> bool {
+    let mut at = 0;
+    let mut depth = 0_i32;
+    let mut layers = vec![String::new()];
+    for character in value.chars() {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        if character == ',' && depth == 0 {
+            layers.push(String::new());
+        } else if let Some(layer) = layers.last_mut() {
+            layer.push(character);
+        }
+    }
+    layers.iter().all(|layer| {
+        at = 0;
+        words(layer).iter().all(|word| match Length::parse(word) {
+            Some(length) => {
+                at += 1;
+                length.pixels(16.0, 16.0).abs() <= if at == 3 { most_blur } else { most }
+            }
+            None => {
+                word.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'#')
+            }
+        })
+    })
+}
