@@ -2,8 +2,7 @@
 //!
 //! A file is taken to use another when it names it: in most languages a file bears the name of the
 //! type, module or header it holds. Files that use the best ones, files that changed in the same
-//! commits, files of the same folder and twins with another extension were tried as well and did not
-//! help.
+//! commits and twins with another extension were tried as well and did not help.
 
 use std::collections::HashMap;
 

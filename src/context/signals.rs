@@ -1,5 +1,5 @@
 //! What speaks for each file: a handful of numbers, each with a plain meaning. Computed from the
-//! index and the query alone.
+//! index and the query; only for rare phrases are a few files read.
 
 use std::collections::HashMap;
 
