@@ -364,6 +364,8 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
             | "color-profile"
             | "style-definitions"
             | "view-transition" => AtRule::Harmless,
+            // What Google Docs exports names its fonts this way; the address holds nothing else.
+            "import" if is_docs_font_kit(&text.text) => AtRule::Harmless,
             "import" => AtRule::Doubt(Doubt::Remote),
             _ => AtRule::Doubt(Doubt::UnknownStyle),
         })
@@ -415,6 +417,14 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Is it the sheet with the fonts of an exported Google document?
+fn is_docs_font_kit(import: &str) -> bool {
+    let address = import.trim_start_matches("url(").trim_end_matches(')').trim_matches(['"', '\'']);
+    address.strip_prefix("https://themes.googleusercontent.com/fonts/css?kit=").is_some_and(|kit| {
+        kit.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    })
 }
 
 /// An at-rule's name in lower case without its vendor.
