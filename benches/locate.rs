@@ -10,12 +10,7 @@
 //! kept in TREES.index, so a second run is warm. `--dump` writes the signals of the candidates of
 //! each instance, to fit weights outside.
 
-#![expect(
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "a measurement for people"
-)]
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a measurement for people")]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

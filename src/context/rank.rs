@@ -38,10 +38,10 @@ pub(super) fn order(index: &Index, query: &Query, all: &[Signals]) -> Vec<(f64, 
 }
 
 /// The signals of every file by number, and all files with their scores, best first.
-pub fn scored(
-    index: &Index,
-    query: &Query,
-) -> Result<(Vec<Signals>, Vec<(f64, usize)>), ContextError> {
+type Scored = (Vec<Signals>, Vec<(f64, usize)>);
+
+/// Judges every file of the index.
+pub fn scored(index: &Index, query: &Query) -> Result<Scored, ContextError> {
     let all = signals(index, query)?;
     let mut order = order(index, query, &all);
     admit_neighbour(&all, &mut order);

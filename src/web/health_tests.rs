@@ -135,6 +135,11 @@ fn every_reason_degrades_or_fails_as_documented() {
         assert_eq!(first, code, "{name}");
         assert!(health.reasons.iter().all(|doubt| !doubt.message.is_empty()), "{name}");
     }
+}
+
+#[test]
+fn the_last_outcome_decides_as_documented() {
+    use Status::{Degraded, Healthy, Unhealthy};
     let outcomes = [
         (RunOutcome::NothingNew, Healthy),
         (RunOutcome::Interrupted, Healthy),

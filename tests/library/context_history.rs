@@ -122,6 +122,7 @@ fn step(root: &Path, dice: &mut Dice) {
 
 /// Two histories of twelve steps with every test run; `HEARTBEAT_TEST_HISTORIES=20x50` asks for more.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how much is tried is for whoever runs the tests")]
 fn an_updated_index_answers_like_a_new_one() {
     let wanted = std::env::var("HEARTBEAT_TEST_HISTORIES").unwrap_or_default();
     let (histories, steps) = wanted.split_once('x').unwrap_or(("2", "12"));

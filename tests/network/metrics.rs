@@ -26,7 +26,7 @@ async fn promtool_finds_nothing_to_complain_about() {
 /// killed. One more is live, and its row is already closed for readers of the history.
 fn history(state: &std::path::Path) {
     let database = rusqlite::Connection::open(state.join(heartbeat::store::DATABASE)).unwrap();
-    let session = |number: i64| uuid::Uuid::from_u128(number as u128).to_string();
+    let session = |number: i64| uuid::Uuid::from_u64_pair(0, number.cast_unsigned()).to_string();
     for number in 1..=20 {
         let outcome = match number {
             18 => r#"{"kind":"exit_code","code":3}"#,

@@ -98,7 +98,7 @@ impl Spans {
                 open.attributes = vec![
                     KeyValue::new("gen_ai.operation.name", "invoke_agent"),
                     KeyValue::new("gen_ai.provider.name", "anthropic"),
-                    KeyValue::new("gen_ai.agent.name", *stage.into_str()),
+                    KeyValue::new("gen_ai.agent.name", stage.into_str()),
                     KeyValue::new("gen_ai.conversation.id", session.to_string()),
                     KeyValue::new("heartbeat.session.id", session.to_string()),
                     KeyValue::new("heartbeat.session.attempt", i64::from(*attempt)),
@@ -131,7 +131,7 @@ impl Spans {
                     ..span(
                         run,
                         session_span(*session),
-                        format!("invoke_agent {}", *stage.into_str()),
+                        format!("invoke_agent {}", stage.into_str()),
                         open,
                         at,
                     )
@@ -181,7 +181,7 @@ impl Spans {
             KeyValue::new("heartbeat.run.cost_usd", summary.cost.dollars()),
         ]);
         let well = matches!(outcome, RunOutcome::Completed | RunOutcome::NothingNew);
-        let status = if well { Status::Ok } else { Status::error(in_words(&outcome)) };
+        let status = if well { Status::Ok } else { Status::error(in_words(outcome)) };
         let whole = span(run, second_half(run.0), "run".to_owned(), open, at);
         ended.push(SpanData { status, ..whole });
         ended

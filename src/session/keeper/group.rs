@@ -2,11 +2,11 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::wait::waitpid;
 
 use super::protocol::Order;
+use crate::clock::Clock;
 use crate::model::SessionId;
 use crate::process::system::{self, Birthplace};
 use crate::session::containment::delegated_group;
@@ -106,8 +106,8 @@ pub fn remove_empty(alive: &[SessionId]) {
 
 /// Was the session made longer ago than a keeper may take to start its agent?
 fn is_old(session: SessionId) -> bool {
-    const STARTING: Duration = Duration::from_secs(120);
+    const STARTING_SECONDS: u64 = 120;
     let made = session.0.get_timestamp().map(|stamp| stamp.to_unix());
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    made.is_some_and(|(seconds, _)| now.saturating_sub(Duration::from_secs(seconds)) > STARTING)
+    let now = u64::try_from(Clock::system().now().as_second()).unwrap_or_default();
+    made.is_some_and(|(seconds, _)| now.saturating_sub(seconds) > STARTING_SECONDS)
 }

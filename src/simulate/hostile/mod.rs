@@ -196,28 +196,10 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
             shapes::mix(args.seed, args.count, canary);
             strike(misbehaviour);
         }
-        Misbehaviour::ExitsLeavingChildren => {
-            shapes::mix(args.seed, 31, canary);
-            words::result();
-            return ExitCode::SUCCESS;
-        }
-        Misbehaviour::Searchers => {
-            grow(Shape::Searcher, args.count);
-            words::content();
-            std::thread::sleep(Duration::from_millis(300));
-            words::result();
-            return ExitCode::SUCCESS;
-        }
-        Misbehaviour::Attacks => {
-            words::content();
-            words::result_with(&attacks::report(&args.attack, canary));
-            return ExitCode::SUCCESS;
-        }
-        Misbehaviour::WellBehaved => {
-            words::content();
-            words::result();
-            return ExitCode::SUCCESS;
-        }
+        Misbehaviour::ExitsLeavingChildren
+        | Misbehaviour::Searchers
+        | Misbehaviour::Attacks
+        | Misbehaviour::WellBehaved => return finish(misbehaviour, args, canary),
         Misbehaviour::ResultThenHang => words::result(),
         Misbehaviour::MemoryHog => shapes::hog(256 << 20),
         Misbehaviour::ClosesOutput => words::close_output(),
@@ -227,6 +209,33 @@ fn talk(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> Exit
         words::content();
     }
     sleep_for_ever()
+}
+
+/// Those that come to an end of their own.
+fn finish(misbehaviour: Misbehaviour, args: &HostileArgs, canary: &Canary) -> ExitCode {
+    match misbehaviour {
+        Misbehaviour::ExitsLeavingChildren => {
+            shapes::mix(args.seed, 31, canary);
+            words::result();
+        }
+        Misbehaviour::Searchers => {
+            for _ in 0..args.count {
+                Shape::Searcher.grow(canary);
+            }
+            words::content();
+            std::thread::sleep(Duration::from_millis(300));
+            words::result();
+        }
+        Misbehaviour::Attacks => {
+            words::content();
+            words::result_with(&attacks::report(&args.attack, canary));
+        }
+        _ => {
+            words::content();
+            words::result();
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Opens the canary so that children and executed programs inherit it.
