@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each stage is a file with typed input and output, and returns what goes wrong as a value. What
-//! several of them need is in [`RunContext`]; starting a session through the gates is [`launch`].
+//! several of them need is in [`RunContext`]; starting a session through the gates is `launch`.
 //! Everything with a side effect is behind [`Edges`], so the same code runs on the real tracker and
 //! agent, on the simulators, and in tests.
 

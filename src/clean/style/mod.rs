@@ -20,6 +20,7 @@ mod property;
 mod reader;
 mod reader_box;
 mod reader_paint;
+mod seen;
 mod selector;
 mod sheet;
 mod text;
@@ -28,4 +29,5 @@ mod verdict;
 
 pub(super) use computed::Sight;
 pub(super) use declaration::{Display, TextSpace};
-pub(super) use verdict::{Verdict, judge};
+pub(super) use seen::Verdict;
+pub(super) use verdict::judge;

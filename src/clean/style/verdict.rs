@@ -10,10 +10,11 @@ use scraper::node::Element;
 
 use super::boxes::{BoxKind, Flow, Impact, Slots};
 use super::color::Color;
-use super::computed::{Computed, Sight};
+use super::computed::Computed;
 use super::condition::{self, Holds};
-use super::declaration::{self, Declaration, Display, Slot, TextSpace, Value};
+use super::declaration::{self, Declaration, Display, Slot, Value};
 use super::element_style::{fits_its_line, kind_of, narrowest_column, usual_style};
+use super::seen::Verdict;
 use super::selector::{Matched, Work};
 use super::sheet::{Matches, Sheet};
 use super::value::fills_its_box;
@@ -27,34 +28,6 @@ const MATCHING_WORK: u64 = 1_000_000;
 const MAX_REMEMBERED: usize = 256;
 /// Places that may cover text; with more of them all text is doubtful.
 const MAX_COVERS: usize = 16;
-
-/// What is known about one element.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::clean) struct Verdict {
-    /// Is its text seen?
-    pub(in crate::clean) sight: Sight,
-    /// Why nobody can say.
-    pub(in crate::clean) doubts: Doubts,
-    /// The element after it and all that is in it.
-    pub(in crate::clean) next: u32,
-    /// Characters that an unbroken word may have before it is cut off.
-    pub(in crate::clean) longest_word: u16,
-    /// What becomes of white space.
-    pub(in crate::clean) space: TextSpace,
-    /// How it flows.
-    pub(in crate::clean) flow: Flow,
-    /// Is it hidden with all that is in it?
-    pub(in crate::clean) is_gone: bool,
-    /// Is the text struck out?
-    pub(in crate::clean) line_through: bool,
-    /// Is the border turned off, as editors do when they abuse a quote for indenting?
-    pub(in crate::clean) border_none: bool,
-    /// Is this the span in which Word keeps an item's marker?
-    pub(in crate::clean) is_word_marker: bool,
-    /// Level of a list item written by Word as a paragraph, from 1; 0 for others.
-    pub(in crate::clean) word_list_level: u8,
-    is_shrunk: bool,
-}
 
 /// Judges every element below `root` that is entered, in the order of the document.
 pub(in crate::clean) fn judge(parsed: &Parsed) -> Vec<Verdict> {
@@ -498,15 +471,5 @@ impl<'a> Judge<'a> {
             verdict.doubt(field);
         }
         self.verdicts
-    }
-}
-
-impl Verdict {
-    fn doubt(&mut self, doubts: Doubts) {
-        if doubts.is_empty() || self.sight == Sight::Hidden {
-            return;
-        }
-        self.sight = Sight::Doubtful;
-        self.doubts = self.doubts.and(doubts);
     }
 }
