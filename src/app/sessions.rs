@@ -144,11 +144,28 @@ impl SupervisedSessions {
         let agent = &self.config.agent;
         let mut write = agent.write_paths.clone();
         write.extend(self.agent.own_folders(task));
-        let allowed =
-            Allowed { read: agent.read_paths.clone(), write, ports: agent.connect_ports.clone() };
+        let mut read = agent.read_paths.clone();
+        read.extend(named_files(&agent.command));
+        let allowed = Allowed { read, write, ports: agent.connect_ports.clone() };
         let state = self.scratch.parent().unwrap_or(&self.scratch);
         Confinement::for_program(&self.program, env).with(&task.scratch, cwd, state, &allowed)
     }
+}
+
+/// Files that the agent's command names after its program, such as the script of an interpreter
+/// (then with its folder, where its modules are).
+fn named_files(command: &[String]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for file in command.iter().skip(1).map(PathBuf::from) {
+        if !file.is_absolute() || !file.is_file() {
+            continue;
+        }
+        let is_script =
+            file.extension().is_some_and(|end| end == "js" || end == "mjs" || end == "py");
+        files.extend(file.parent().filter(|_| is_script).map(Path::to_owned));
+        files.push(file);
+    }
+    files
 }
 
 impl Sessions for SupervisedSessions {

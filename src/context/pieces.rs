@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn python_ends_with_its_indentation_and_a_class_keeps_its_head() {
         let text = "class A:\n    x = 1\n\n    @p\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\n\nz = 3\n";
-        assert_eq!(of(text, &[1, 5, 8]), [0..2, 2..3, 3..6, 6..7, 7..9, 9..11]);
+        assert_eq!(of(text, &[1, 5, 8]), [0..3, 3..6, 6..7, 7..9, 9..11]);
     }
 
     #[test]

@@ -131,11 +131,13 @@ fn deep_analysis_names_files_of_its_context_and_reads_those_that_exist() {
 #[test]
 fn failures_are_as_scripted() {
     let failing = play(&["--fail-item", "42"], Stage::Deep, &deep_prompt());
-    assert_eq!(failing.outcome, Outcome::AgentError { why: FailureKind::ApiError });
+    assert!(matches!(failing.outcome, Outcome::BadOutput { .. }), "{:?}", failing.outcome);
     let never = play(&["--fail-rate", "0"], Stage::Deep, &deep_prompt());
     assert_eq!(never.outcome, Outcome::Completed);
     let always = play(&["--fail-rate", "1"], Stage::Deep, &deep_prompt());
-    assert_eq!(always.outcome, Outcome::AgentError { why: FailureKind::ApiError });
+    assert!(matches!(always.outcome, Outcome::BadOutput { .. }), "{:?}", always.outcome);
+    let down = play(&["--provider-down"], Stage::Deep, &deep_prompt());
+    assert_eq!(down.outcome, Outcome::AgentError { why: FailureKind::ApiError });
     let silent = play(&["--fail-item", "11"], Stage::Triage, &triage_prompt());
     assert_eq!(silent.outcome, Outcome::Completed);
     let ids = [10, 11, 12].map(heartbeat::model::ItemId);

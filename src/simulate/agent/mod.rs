@@ -34,6 +34,9 @@ pub struct SimulateAgentArgs {
     /// Fraction of analyses that fail, between 0 and 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub fail_rate: f64,
+    /// Act like a provider that answers every analysis with an error of its own.
+    #[arg(long)]
+    pub provider_down: bool,
     /// Act like a provider whose usage limit resets in this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub provider_limit: Option<i64>,
@@ -164,8 +167,9 @@ fn ending(
                 ids => Ending::Without { ids },
             }
         }
+        Some(_) if args.provider_down => Ending::Failure,
         Some(item) if failing(item.id) || chance(&invocation.session) < args.fail_rate => {
-            Ending::Failure
+            Ending::Prose
         }
         Some(item) => match script.and_then(|script| script.mishap(&item.title)) {
             Some(mishap) if is_early(args) => match mishap {
