@@ -59,16 +59,14 @@ impl Script {
     pub fn verdict(&self, item: &AskedItem, all: &[AskedItem], schema: &Value) -> Option<Value> {
         let mut verdict = self.verdicts.get(&item.title)?.clone();
         verdict.insert("id".into(), json!(item.id));
-        let related: Vec<i64> = verdict["related"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|title| {
-                all.iter().find(|other| Some(other.title.as_str()) == title.as_str())
-            })
-            .map(|other| other.id)
-            .collect();
-        verdict.insert("related".into(), json!(related));
+        for name in ["related", "duplicates"] {
+            let titles = verdict[name].as_array().into_iter().flatten();
+            let ids: Vec<i64> = titles
+                .filter_map(|title| all.iter().find(|other| *title == *other.title))
+                .map(|other| other.id)
+                .collect();
+            verdict.insert(name.into(), json!(ids));
+        }
         Some(fit(Value::Object(verdict), schema))
     }
 

@@ -56,7 +56,9 @@ async fn flags_and_folders_of_the_command_are_those_of_the_service() {
     let unit = world.run(&[&print[..], &["--systemd", "--system"]].concat()).await.stdout;
     let flags = format!(" --state-dir \"{state}\" --set \"{reports}\" --set \"{logs}\"\n");
     assert!(unit.contains(&flags), "{unit}");
-    let folders = format!("ReadWritePaths=\"{state}\" /srv/reports /var/log/heartbeat\n");
+    let slots = world.path("slots");
+    let folders =
+        format!("ReadWritePaths=\"{state}\" /srv/reports {} /var/log/heartbeat\n", slots.display());
     assert!(unit.contains(&folders), "{unit}");
     let plist = world.run(&[&print[..], &["--launchd", "--user"]].concat()).await.stdout;
     assert!(plist.contains(&format!("<string>{state}</string>")), "{plist}");

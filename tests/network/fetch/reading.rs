@@ -58,6 +58,7 @@ async fn an_item_is_decoded_with_all_that_the_tracker_knows_of_it() {
 async fn links_are_counted_and_only_those_that_move_the_revision_are_seen_as_a_change() {
     let setup = Setup::new(SimulatorOptions::default()).await;
     let id = FIRST_ID + 1;
+    let _already_installed = rustls::crypto::ring::default_provider().install_default();
     let link = |rel: &str| {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let address = format!("{}/_apis/wit/workitems/{id}", setup.simulator.base_url());
