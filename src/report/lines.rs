@@ -64,7 +64,11 @@ fn step_line(event: &Event) -> Option<String> {
 }
 
 fn item_line(event: &Event, view: &RunView) -> Option<String> {
-    let name = |item: &ItemKey| format!("{} {}", short_key(item), clip(view.title(item), 60));
+    // An item's first event may come before its title is known.
+    let name = |item: &ItemKey| match view.title(item) {
+        "" => short_key(item).to_string(),
+        title => format!("{} {}", short_key(item), clip(title, 60)),
+    };
     // A triage session is about no single item.
     let subject = |item: &ItemKey| format!(" {}", name(item));
     Some(match event {
