@@ -18,6 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use support::agent_items::{fence, item, verdict};
+use support::answers;
 use support::messages_api::{Fault, MessagesApi, Reply, Request};
 use support::real_cli::{Ended, Running, installed, start};
 
@@ -76,21 +77,7 @@ fn one_item(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Ended
 }
 
 fn verdicts(ids: impl IntoIterator<Item = i64>) -> Value {
-    let entry = |id| {
-        json!({
-            "id": id, "complexity": "simple", "needs_deep_analysis": false, "modules": [],
-            "reason": "One obvious place to change.", "related": [],
-        })
-    };
-    json!({ "verdicts": ids.into_iter().map(entry).collect::<Vec<_>>() })
-}
-
-fn finding(path: &str) -> Value {
-    json!({
-        "summary": "The total is rounded twice.", "likely_causes": ["Rounding per line."],
-        "files": [{ "path": path, "reason": "sums up" }], "suggested_change": "Round once.",
-        "risk": "low", "effort": "small", "confidence": "high", "open_questions": [],
-    })
+    answers::verdicts(ids, 0)
 }
 
 fn repository() -> tempfile::TempDir {
@@ -124,7 +111,8 @@ fn sixteen_items_are_one_request_with_little_around_them() {
         requests[0].bytes,
         rendered.user.len()
     );
-    assert!(around < 2_400, "{around} bytes beside the items");
+    // Two thirds of it are triage's own words and its schema.
+    assert!(around < 3_000, "{around} bytes beside the items");
 
     let result = ended.result.unwrap();
     let ids: Vec<ItemId> = (100..116).map(ItemId).collect();
@@ -144,11 +132,12 @@ fn a_deep_session_reads_inside_the_repository_and_nowhere_else() {
             ("Read", json!({ "file_path": "../../../../etc/hostname" })),
             ("Bash", json!({ "command": "id" })),
         ]),
-        _ => Reply::structured(finding("src/total.rs")),
+        _ => Reply::structured(answers::finding(&["src/total.rs"])),
     });
     let ended = deep_session(&config(), &api, folder.path());
     assert_eq!(ended.outcome, Outcome::Completed, "{}", ended.stderr);
-    assert_eq!((ended.reads, ended.notes.denied_tools), (3, 2));
+    // Only what was really read counts: the file inside.
+    assert_eq!((ended.reads, ended.notes.denied_tools), (1, 2));
     let requests = api.requests();
     assert_eq!(requests[0].tools(), ["Read", "StructuredOutput"]);
     let results = requests[1].body["messages"].to_string();
@@ -278,7 +267,8 @@ fn a_session_that_only_reads_ends_at_its_turn_limit() {
     });
     let ended = deep_session(&config, &api, folder.path());
     assert_eq!(ended.outcome, Outcome::AgentError { why: FailureKind::MaxTurns });
-    assert!(ended.reads >= 3);
+    assert!(api.requests().len() >= 3);
+    assert_eq!(ended.reads, 1, "the same file again and again");
 }
 
 /// A session whose request hangs, ended by a signal once the request has arrived.
@@ -396,7 +386,7 @@ fn a_hostile_repository_executes_nothing_and_adds_nothing() {
         let folder = hostile_repository();
         let api = MessagesApi::start(|request| match request.number {
             0 => Reply::Tools(vec![("Read", json!({ "file_path": "src/total.rs" }))]),
-            _ => Reply::structured(finding("src/total.rs")),
+            _ => Reply::structured(answers::finding(&["src/total.rs"])),
         });
         let ended = deep_session(&config, &api, folder.path());
         assert_eq!(ended.outcome, Outcome::Completed, "{}", ended.stdout);

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::world::{World, asked_about, attempts, body, finding, is_triage, page, verdicts};
+use super::world::{World, asked_about, attempts, body, is_triage, page};
+use support::answers::{finding, verdicts};
 use support::messages_api::Reply;
 
 /// The provider's refusal of a plan that is used up.
@@ -57,7 +58,7 @@ async fn the_service_waits_for_the_stated_reset_and_then_does_the_work() {
             Err(until) => {
                 early.fetch_add(usize::from(now < until), Ordering::SeqCst);
                 match is_triage(request) {
-                    true => Reply::structured(verdicts(&asked_about(request), DEEP)),
+                    true => Reply::structured(verdicts(asked_about(request), DEEP)),
                     false => Reply::structured(finding(&["src/total.rs"])),
                 }
             }

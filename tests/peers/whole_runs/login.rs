@@ -8,7 +8,8 @@ use std::process::Stdio;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::world::{World, asked_about, finding, is_triage, verdicts};
+use super::world::{World, asked_about, is_triage};
+use support::answers::{finding, verdicts};
 use support::messages_api::Reply;
 
 const MARK: &str = "INJECTED-BY-THE-USERS-FOLDER";
@@ -68,7 +69,7 @@ fn traces(world: &World) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_credential_of_the_users_folder_is_used() {
     let world = World::new(|request| match is_triage(request) {
-        true => Reply::structured(verdicts(&asked_about(request), 1)),
+        true => Reply::structured(verdicts(asked_about(request), 1)),
         false if request.body["messages"].to_string().contains("tool_result") => {
             Reply::structured(finding(&["src/total.rs"]))
         }

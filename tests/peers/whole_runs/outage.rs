@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use super::world::{World, asked_about, attempts, finding, is_triage, verdicts};
+use super::world::{World, asked_about, attempts, is_triage};
+use support::answers::{finding, verdicts};
 use support::messages_api::{Fault, Reply, Request};
 
 const DEEP: usize = 2;
@@ -18,7 +19,7 @@ fn is_probe(request: &Request) -> bool {
 fn well(request: &Request) -> Reply {
     match (is_probe(request), is_triage(request)) {
         (true, _) => Reply::structured(json!({ "ok": true })),
-        (_, true) => Reply::structured(verdicts(&asked_about(request), DEEP)),
+        (_, true) => Reply::structured(verdicts(asked_about(request), DEEP)),
         _ => Reply::structured(finding(&["src/total.rs"])),
     }
 }

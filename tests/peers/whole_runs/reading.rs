@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use heartbeat::simulate::sample;
 use serde_json::{Value, json};
 
-use super::world::{World, asked_about, finding, is_triage, verdicts};
+use super::world::{World, asked_about, is_triage};
+use support::answers::{finding, verdicts};
 use support::messages_api::{Reply, Request};
 
 /// The file that each item's defect really is in, as whoever wrote the sample knows.
@@ -58,7 +59,7 @@ fn read_and_answer(request: &Request) -> Reply {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_analysis_finds_every_file_it_needs_by_the_paths_in_its_prompt() {
     let world = World::new(|request| match is_triage(request) {
-        true => Reply::structured(verdicts(&asked_about(request), usize::MAX)),
+        true => Reply::structured(verdicts(asked_about(request), usize::MAX)),
         false => read_and_answer(request),
     });
     let Some(world) = world.await else { return };
@@ -116,7 +117,7 @@ async fn an_analysis_finds_every_file_it_needs_by_the_paths_in_its_prompt() {
 async fn the_terms_of_triage_reach_the_ranking_and_the_deep_prompt() {
     let world = World::new(|request| match is_triage(request) {
         true => {
-            let mut answer = verdicts(&asked_about(request), 1);
+            let mut answer = verdicts(asked_about(request), 1);
             for verdict in answer["verdicts"].as_array_mut().unwrap() {
                 verdict["terms"] = json!(["addressNormalizer", "normalize address", "postcode"]);
             }

@@ -1,14 +1,15 @@
 //! A setting that no session can work with: the run ends and names it, no item pays for it, and
 //! when it is corrected the work is done.
 
-use super::world::{World, asked_about, attempts, finding, is_triage, verdicts};
+use super::world::{World, asked_about, attempts, is_triage};
+use support::answers::{finding, verdicts};
 use support::messages_api::Reply;
 
 /// A provider that knows one model only, and settings of no kind but the usual.
 async fn world(unknown_model: &'static str) -> Option<World> {
     World::new(move |request| match is_triage(request) {
         _ if request.model() == unknown_model => Reply::status(404, "model: no-such-model"),
-        true => Reply::structured(verdicts(&asked_about(request), 4)),
+        true => Reply::structured(verdicts(asked_about(request), 4)),
         false => Reply::structured(finding(&["src/total.rs"])),
     })
     .await

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use super::world::{World, asked_about, finding, is_triage, verdicts};
+use super::world::{World, asked_about, is_triage};
+use support::answers::{finding, verdicts};
 use support::messages_api::{Reply, Request};
 
 const ITEMS: usize = 16;
@@ -27,7 +28,7 @@ async fn sixteen_items_are_one_triage_request_and_three_bounded_analyses() {
     let world = World::new(move |request| match is_triage(request) {
         true => {
             counted.fetch_add(1, Ordering::SeqCst);
-            Reply::structured(verdicts(&asked_about(request), DEEP))
+            Reply::structured(verdicts(asked_about(request), DEEP))
         }
         false => deep_reply(request),
     });

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use heartbeat::simulate::ado::{PROJECT, Simulator, SimulatorOptions};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::process::{Child, Command};
 
 use support::messages_api::{MessagesApi, Reply, Request};
@@ -188,28 +188,6 @@ pub fn asked_about(request: &Request) -> Vec<i64> {
 
 pub fn is_triage(request: &Request) -> bool {
     !request.tools().contains(&"Read")
-}
-
-/// Verdicts of which the first `deep` ask for analysis.
-pub fn verdicts(ids: &[i64], deep: usize) -> Value {
-    let entry = |(index, id): (usize, &i64)| {
-        json!({
-            "id": id, "complexity": "moderate", "needs_deep_analysis": index < deep,
-            "modules": [], "reason": format!("Item {id} was judged by the script."),
-        })
-    };
-    json!({ "verdicts": ids.iter().enumerate().map(entry).collect::<Vec<_>>() })
-}
-
-/// A finding about these files.
-pub fn finding(paths: &[&str]) -> Value {
-    let files: Vec<Value> =
-        paths.iter().map(|path| json!({ "path": path, "reason": "sums up" })).collect();
-    json!({
-        "summary": "The total is rounded twice.", "likely_causes": ["Rounding per line."],
-        "files": files, "suggested_change": "Round once.", "risk": "low", "effort": "small",
-        "confidence": "high", "open_questions": [],
-    })
 }
 
 /// The different numbers of attempts that open items have used.

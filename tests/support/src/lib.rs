@@ -2,6 +2,7 @@
 
 pub mod agent_items;
 mod alone;
+pub mod answers;
 mod eventually;
 mod git;
 pub mod injection;
