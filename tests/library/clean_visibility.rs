@@ -74,7 +74,7 @@ const HARMLESS: &[&str] = &[
     "<div style='left:-9999px;top:-9999px'>%</div>",
     "<div style='z-index:-1'>%</div>",
     "<div style='height:0;margin-bottom:20px'>%</div>",
-    "<div style='display:nonee;visibility:hiden;opacity:zero'>%</div>",
+    "<div style='display:nonee;visibility:gone;opacity:zero'>%</div>",
     "<div style='display:none;display:block'>%</div>",
     "<div style='visibility:hidden'><b style='visibility:visible'>%</b></div>",
     "<div style='border:1px solid #ccc;border-radius:4px;box-shadow:0 1px 3px #999'>%</div>",
