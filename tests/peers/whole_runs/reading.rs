@@ -113,28 +113,37 @@ async fn an_analysis_finds_every_file_it_needs_by_the_paths_in_its_prompt() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_terms_of_triage_reach_the_ranking_and_the_deep_prompt() {
-    let world = World::new(|request| match is_triage(request) {
+/// The first prompts of triage and of analysis, when triage gives these terms to every item.
+async fn first_prompts(terms: &'static [&'static str]) -> Option<(Request, Request)> {
+    let world = World::new(move |request| match is_triage(request) {
         true => {
             let mut answer = verdicts(asked_about(request), 1);
             for verdict in answer["verdicts"].as_array_mut().unwrap() {
-                verdict["terms"] = json!(["addressNormalizer", "normalize address", "postcode"]);
+                verdict["terms"] = json!(terms);
             }
             Reply::structured(answer)
         }
         false => read_and_answer(request),
     });
-    let Some(world) = world.await else { return };
+    let world = world.await?;
     std::fs::remove_dir_all(world.code()).unwrap();
     sample::write_to(&world.code()).unwrap();
     let said = world.once().await;
     assert_eq!(said.code, Some(0), "{:#}\n{}", said.json, said.stderr);
     let requests = world.api.requests();
-    let triage = requests.iter().find(|request| is_triage(request)).unwrap();
+    let first = |triage| requests.iter().find(|request| is_triage(request) == triage).cloned();
+    Some((first(true).unwrap(), first(false).unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_terms_of_triage_reach_the_ranking_and_the_deep_prompt() {
+    const MEANT: &str = "api/src/services/addressNormalizer.ts";
+    let terms = &["addressNormalizer", "normalize address", "postcode"];
+    let Some((triage, deep)) = first_prompts(terms).await else { return };
     assert!(triage.user_texts().concat().contains("part=\"code\">\nRepository repository:"));
-    let deep = requests.iter().find(|request| !is_triage(request)).unwrap();
     assert!(deep.user_texts().concat().contains("searched for: addressNormalizer, normalize"));
-    let named = named_files(deep);
-    assert_eq!(named[0], "api/src/services/addressNormalizer.ts", "{named:?}");
+    // The item itself names the rate calculator, which stays first.
+    let (with, without) = (named_files(&deep), named_files(&first_prompts(&[]).await.unwrap().1));
+    assert!(with.iter().take(2).any(|path| path == MEANT), "{with:?}");
+    assert!(!without.iter().take(2).any(|path| path == MEANT), "{without:?}");
 }
