@@ -103,6 +103,25 @@ fn escapees(sessions: &[Evidence], seen: &HashSet<(u32, u64)>) -> Vec<u32> {
     children.into_iter().filter(is_escapee).collect()
 }
 
+/// Collects children that nobody registered and that have ended, whoever they were: a killed keeper's
+/// own helper, or what a helper command left behind. Nobody else would, and no signal is sent.
+pub fn collect_dead_children() {
+    if !is_outer_reaper() {
+        return;
+    }
+    let known = registered();
+    let children = process::children(std::process::id()).unwrap_or_default();
+    let helpers = crate::exec::helpers();
+    for child in children {
+        let is_corpse = process::stat(child).is_some_and(|stat| stat.is_dead());
+        if is_corpse && !known.contains(&child) && !helpers.contains(&child) {
+            let pid = i32::try_from(child).map(Pid::from_raw);
+            // One that somebody else collected meanwhile is gone all the same.
+            pid.map(|pid| waitpid(pid, Some(WaitPidFlag::WNOHANG))).ok();
+        }
+    }
+}
+
 /// What became of the escapees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caught {
@@ -121,6 +140,7 @@ pub async fn catch_escapees(
 ) -> Caught {
     let until = Instant::now() + within;
     let mut caught = Caught::default();
+    collect_dead_children();
     loop {
         let found = escapees(sessions, seen);
         if found.is_empty() {

@@ -33,7 +33,7 @@ mod supervisor;
 mod timers;
 pub mod tree;
 
-pub use children::become_outer_reaper;
+pub use children::{become_outer_reaper, collect_dead_children};
 pub use slots::Slots;
 pub use spec::{SessionLimits, SessionSpec};
 pub use stop::{StopHandle, StopReason, StopSignal};
