@@ -62,6 +62,21 @@ fn every_file_is_part_of_a_binary() {
     assert!(built.len() > 90, "only {} files were found", built.len());
 }
 
+/// A test that is renamed must not slip back into the inner loop.
+#[test]
+fn tests_left_out_of_the_inner_loop_exist() {
+    let profiles = fs::read_to_string(root().join(".config/nextest.toml")).unwrap();
+    let mut files = BTreeSet::new();
+    rust_files(&root().join("tests"), &mut files);
+    let code: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let named = profiles.split("test(=").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let missing: Vec<_> = named
+        .filter(|test| !code.contains(&format!("fn {}(", test.rsplit("::").next().unwrap())))
+        .collect();
+    assert!(profiles.contains("test(="), "no test is left out");
+    assert!(missing.is_empty(), "they are named in .config/nextest.toml only: {missing:?}");
+}
+
 /// Features of heartbeat in a build, by the kinds of dependencies that the build looks at.
 fn features(edges: &str) -> String {
     let output = assert_cmd::Command::new(env!("CARGO"))
