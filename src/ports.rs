@@ -1,6 +1,7 @@
 //! What the edges ask of the state without knowing the store: the session ledger and the memory
 //! of sources. `store` implements both for its journal; tests and the self-test have their own.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -56,6 +57,12 @@ pub enum LedgerError {
     /// The limit over all states of this user on this machine.
     #[error("{live} of {max} session slots of this machine are in use")]
     MachineFull { live: u32, max: u32 },
+    /// Nothing was started.
+    #[error(
+        "cannot create the session's private folder in {}: {source}. Check permissions and free \
+         space", path.display()
+    )]
+    Folder { path: PathBuf, source: Arc<io::Error> },
     /// The store failed.
     #[error("cannot use the session ledger: {0}")]
     Store(#[from] StateError),

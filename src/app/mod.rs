@@ -5,14 +5,12 @@
 //! place.
 
 pub mod aftermath;
-mod code;
 mod credential;
 pub mod daemon;
 pub mod demo;
 mod environment;
 pub mod error;
 pub mod exit;
-mod gate;
 mod lifecycle;
 mod logfile;
 mod logging;
@@ -22,7 +20,6 @@ mod publisher;
 mod running;
 mod secrets;
 pub mod selftest;
-mod sessions;
 mod setting;
 mod signals;
 mod startup;
@@ -37,7 +34,6 @@ pub use credential::ConfiguredCredential;
 pub use environment::snapshot;
 pub use logging::{FileLogging, Lifecycle, Logging, start as start_logging};
 pub use notify::Notifier;
-pub use sessions::{LiveSessions, resolve as resolve_program};
 pub use setting::{Overrides, Setting, load_request, state_folder};
 pub use signals::Signals;
 pub use telemetry::Telemetry;

@@ -3,23 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::code::CodeBases;
 use super::error::CommandError;
-use super::gate::MachineGate;
 use super::publisher::AdoPublisher;
 use super::secrets::SettingSecrets;
-use super::sessions::{LiveSessions, SupervisedSessions};
 use super::web::Observers;
 use super::{Telemetry, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest};
+use crate::context::CodeBases;
 use crate::event::Trigger;
 use crate::fetch::ado::{AdoSource, Credential};
 use crate::fetch::{Guarded, Source};
 use crate::model::RunId;
 use crate::prompt::Prompts;
 use crate::run::{Edges, Publisher, RunContext, RunError};
-use crate::session::StopHandle;
+use crate::session::{
+    LiveSessions, MachineGate, Slots, StopHandle, SupervisedSessions, Supervisor,
+    SupervisorSettings,
+};
 use crate::settings::{Config, Environment};
 use crate::store::{Journal, Store};
 
@@ -183,7 +184,19 @@ impl Setting {
 
     /// Supervised sessions of the configured agent.
     pub(super) fn sessions(&self, journal: &Journal) -> Result<SupervisedSessions, CommandError> {
-        SupervisedSessions::new(self, journal)
+        let keeper = std::env::current_exe()
+            .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
+        let limits = &self.config.limits;
+        let containment = self.config.state.containment;
+        let settings = SupervisorSettings {
+            slots: Some(Slots::of_machine(limits)),
+            ..SupervisorSettings::new(keeper, containment, limits.max_live_sessions)
+        };
+        let journal = Arc::new(journal.clone());
+        let supervisor =
+            Supervisor::new(settings, Arc::clone(&journal) as _, journal, self.clock.clone())
+                .sharing(self.live.clone());
+        Ok(SupervisedSessions::new(supervisor, &self.config, &self.environment, &self.state))
     }
 
     fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
@@ -192,7 +205,7 @@ impl Setting {
             source,
             sessions: Arc::new(self.sessions(journal)?),
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
-            gate: Arc::new(MachineGate::new(&self.config, journal)),
+            gate: Arc::new(MachineGate::new(&self.config.limits, Arc::new(journal.clone()))),
             publisher: self.publisher(journal)?,
             secrets: Arc::new(SettingSecrets::new(self)),
         })

@@ -50,7 +50,7 @@ pub async fn recover_on_start(setting: &Setting, journal: &Journal) -> Result<()
         Err(error) => return Err(error),
     };
     let sessions = setting.sessions(journal)?;
-    if let Err(error) = crate::run::Sessions::resolve_orphans(&sessions).await {
+    if let Err(error) = crate::session::Sessions::resolve_orphans(&sessions).await {
         tracing::error!(%error, "could not resolve orphaned sessions");
     }
     journal.flush().await?;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::Setting;
 use super::error::CommandError;
-use super::{LiveSessions, Setting};
 use crate::clock::Clock;
 use crate::config::credential::http_token;
 use crate::model::{BoxFuture, ItemKey, RunId, SessionId};
 use crate::ports::Ledger as _;
 use crate::report::terminal::{Progress, say};
+use crate::session::LiveSessions;
 use crate::session::orphans::request_end;
 use crate::settings::Config;
 use crate::store::{Journal, Store, StoreError};

@@ -81,6 +81,7 @@
 mod build;
 mod bytes;
 mod catalog;
+mod code_bases;
 mod definition;
 mod document;
 mod git;
@@ -117,6 +118,7 @@ mod term;
 use std::path::PathBuf;
 
 pub use catalog::Entry;
+pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError};
 pub use document::{Content, Definition, Document, FIELDS, Field, Posting, Reader};
 pub use history::{Commit, History};
 pub use index::Index;

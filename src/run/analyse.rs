@@ -1,14 +1,17 @@
-//! Analyse: one bounded session on the code base, and what its end means for the item.
+//! Analyse: the code that matters for an item, one bounded session on it, and what its end means.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{CodeContext, RunContext, RunError};
+use super::{RunContext, RunError};
 use crate::analyze::{self, Request};
+use crate::context::{CodeContext, CodeError};
 use crate::dedupe::{QueuedItem, RetryPolicy, next_attempt};
-use crate::event::Reason;
-use crate::model::{FailureKind, Finding, Outcome, RetryClass, SessionEnd, SessionId, Stage};
+use crate::event::{Event, Reason};
+use crate::model::{
+    FailureKind, Finding, ItemKey, Outcome, RetryClass, SessionEnd, SessionId, Stage,
+};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::DeepResult;
@@ -26,6 +29,42 @@ pub(super) enum Analysis {
     Refused(Reason),
     /// The item is no longer pending.
     Taken,
+}
+
+/// The code that matters for an item. A code base that cannot be indexed is logged and does not stop
+/// the analysis: the agent works from the item and what it reads itself. One that is missing is an
+/// error.
+pub(super) async fn context_for(
+    cx: &RunContext,
+    item: &QueuedItem,
+) -> Result<CodeContext, CodeError> {
+    let key = item.key().clone();
+    // In a dry run, items that triage has not judged yet are shown as if it sent them on.
+    let verdict = item.verdict.clone().unwrap_or_else(|| triage::fallback(&item.item).verdict);
+    let context = match cx.edges.code.context(item.item.clone(), verdict).await {
+        Ok(context) => context,
+        Err(CodeError::Unreadable { root, why }) => {
+            tracing::error!(item = %key, root = %root.display(), %why, "no code context for this item");
+            CodeContext::empty(root)
+        }
+        Err(missing @ CodeError::Missing(_)) => return Err(missing),
+    };
+    let (files, tokens, root) = (context.files, context.tokens, Some(context.root.clone()));
+    cx.emit(Event::ContextBuilt { item: key, files, tokens, root });
+    Ok(context)
+}
+
+/// The code base that an interrupted session read for this item, if it is still there.
+pub(super) async fn root_read_for(
+    cx: &RunContext,
+    item: ItemKey,
+) -> Result<Option<PathBuf>, RunError> {
+    let events = cx.store().events().of_item(item).await?;
+    let built = events.into_iter().rev().find_map(|recorded| match recorded.event {
+        Event::ContextBuilt { root, .. } => root,
+        _ => None,
+    });
+    Ok(built.filter(|root| root.is_dir()))
 }
 
 /// Runs the session and checks its finding.

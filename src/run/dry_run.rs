@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::plan::Queues;
-use super::{Publishing, RunContext, RunError, analyse, code, read, triage};
+use super::{Publishing, RunContext, RunError, analyse, read, triage};
 use crate::dedupe::{QueuedItem, in_order};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
@@ -149,7 +149,7 @@ async fn deep_prompts(
     let most = usize::try_from(cx.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
     let (mut prompts, mut trouble) = (Vec::new(), Vec::new());
     for item in queue.iter().take(most) {
-        match code::context_for(cx, item).await {
+        match analyse::context_for(cx, item).await {
             Ok(context) => {
                 let words = analyse::prompt(cx, item, &context)?;
                 prompts.push(prompt(Stage::Deep, Some(item.key().clone()), words, worst_case));

@@ -1,6 +1,7 @@
 //! How a run ends: its errors, its outcome, its figures.
 
-use super::{Backlog, CodeError, RunContext};
+use super::{Backlog, RunContext};
+use crate::context::CodeError;
 use crate::event::fold::RunView;
 use crate::event::{Reason, RunOutcome, RunSummary};
 use crate::fetch::FetchError;

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 use super::faults::shown_by;
 use super::provider::{self, ProviderGate};
 use super::stop::deferral_reason;
-use super::{Job, RunContext, RunError};
+use super::{RunContext, RunError};
 use crate::event::Reason;
 use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::schedule::day_in;
-use crate::session::StopHandle;
+use crate::session::{Job, StopHandle};
 use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is tried again.
@@ -95,7 +95,7 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
                 }
                 tokio::time::sleep(RETRY_GATE).await;
             }
-            Err(error @ LedgerError::Store(_)) => return Err(StoreError::Ledger(error).into()),
+            Err(error) => return Err(StoreError::Ledger(error).into()),
         }
     }
 }
@@ -176,7 +176,7 @@ fn job_for(launch: &Launch, claim: &Claim, attempt: u32) -> Job {
             item: launch.item().cloned(),
             attempt,
         },
-        words: launch.prompt.clone(),
+        prompt: launch.prompt.clone(),
         repository: launch.repository.clone(),
     }
 }

@@ -14,7 +14,6 @@
 
 mod analyse;
 mod clean;
-mod code;
 mod context;
 mod dedupe;
 mod dry_run;
@@ -41,9 +40,7 @@ use crate::store::StoreError;
 
 pub use context::RunContext;
 pub use dry_run::{DryRun, DryRunDecision, DryRunPrompt, dry_run};
-pub use edges::{
-    CodeBase, CodeContext, CodeError, Edges, Gate, Job, Publisher, Publishing, Secrets, Sessions,
-};
+pub use edges::{Edges, Publisher, Publishing, Secrets};
 pub use error::{RunEnd, RunError, fetch_outcome};
 pub use first_run::Backlog;
 
@@ -93,7 +90,7 @@ async fn analyse(
     let Some(item) = recheck::still_wanted(&cx, item).await? else {
         return Ok(pool::ItemEnd::default());
     };
-    let context = match code::context_for(&cx, &item).await {
+    let context = match analyse::context_for(&cx, &item).await {
         Ok(context) => context,
         Err(missing) => return record::without_code(&cx, &item, missing).await,
     };

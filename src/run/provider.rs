@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::faults::provider_reason;
 use super::launch::claim_for;
 use super::plan::Queues;
-use super::{Job, RunContext, RunError};
+use super::{RunContext, RunError};
 use crate::breaker::provider::{
     Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request, is_outage,
 };
@@ -14,7 +14,7 @@ use crate::event::{Reason, Trigger};
 use crate::model::{FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
-use crate::session::StopHandle;
+use crate::session::{Job, StopHandle};
 use crate::store::{Claim, StoreError, fault};
 
 /// The most that a probe may cost.
@@ -84,7 +84,7 @@ async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
     }
     let (id, run) = (claim.session, claim.run);
     let session = SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 };
-    let job = Job { session, words: probe_prompt(), repository: None::<PathBuf> };
+    let job = Job { session, prompt: probe_prompt(), repository: None::<PathBuf> };
     fault::point();
     let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;
     fault::point();

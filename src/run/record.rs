@@ -5,7 +5,8 @@
 
 use super::analyse::Analysis;
 use super::pool::ItemEnd;
-use super::{CodeError, RunContext, RunError, outbox};
+use super::{RunContext, RunError, outbox};
+use crate::context::CodeError;
 use crate::dedupe::QueuedItem;
 use crate::event::Reason;
 use crate::model::Outcome;

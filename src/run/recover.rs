@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::launch::claim_for;
-use super::{RunContext, RunError, analyse, code, outbox};
+use super::{RunContext, RunError, analyse, outbox};
 use crate::dedupe::QueuedItem;
 use crate::model::{ItemId, ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
@@ -78,7 +78,7 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
     let Some((key, print)) = left.subject.into_iter().next() else { return Ok(()) };
     let end =
         SessionEnd { output: left.output, usage: left.usage, ..SessionEnd::empty(left.outcome) };
-    let root = code::root_read_for(cx, key.clone()).await?;
+    let root = analyse::root_read_for(cx, key.clone()).await?;
     let result = analyse::result_of(cx, left.session, end, left.attempt, root.as_deref()).await;
     Ok(cx.journal.results().apply_deep(left.session, cx.id, key, print, result).await?)
 }

@@ -1,8 +1,59 @@
-//! May one more session start now? Pure, and on by default.
+//! May one more session start on this machine now? On by default; the decision itself is pure.
 
+use std::sync::Arc;
+
+use super::slots::Slots;
 use crate::event::Reason;
+use crate::model::BoxFuture;
+use crate::ports::Ledger;
 use crate::process;
 use crate::process::machine::Machine;
+use crate::settings;
+
+/// Says whether the machine can carry another session now.
+pub trait Gate: Send + Sync {
+    /// No: the reason and what was measured.
+    fn admit(&self) -> BoxFuture<'_, Result<(), (Reason, String)>>;
+}
+
+/// Measures this machine.
+pub struct MachineGate {
+    limits: Limits,
+    slots: Slots,
+    ledger: Arc<dyn Ledger>,
+}
+
+impl MachineGate {
+    /// With the configured limits and the sessions of this state.
+    pub fn new(limits: &settings::Limits, ledger: Arc<dyn Ledger>) -> Self {
+        Self { limits: Limits::from_config(limits), slots: Slots::of_machine(limits), ledger }
+    }
+
+    /// A look only: the keeper of the session takes the slot. If the slots cannot be read here, the
+    /// keeper reports why.
+    fn ensure_free_slot(&self) -> Result<(), (Reason, String)> {
+        let (in_use, limit) = (self.slots.in_use().unwrap_or_default(), self.slots.limit());
+        if in_use < limit {
+            return Ok(());
+        }
+        let detail = format!("{in_use} of {limit} session slots of this machine are in use");
+        Err((Reason::MachineSessions, detail))
+    }
+}
+
+impl Gate for MachineGate {
+    fn admit(&self) -> BoxFuture<'_, Result<(), (Reason, String)>> {
+        Box::pin(async move {
+            let live = self.ledger.open_rows().await.unwrap_or_default();
+            let keepers = live.iter().map(|row| row.keeper.pid);
+            let mut readings = read_machine();
+            readings.tree_processes = count_tree_processes(keepers);
+            readings.live_sessions = u32::try_from(live.len()).unwrap_or(u32::MAX);
+            decide(&readings, &self.limits)?;
+            self.ensure_free_slot()
+        })
+    }
+}
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,7 +89,7 @@ pub struct Limits {
 
 impl Limits {
     /// From the configuration.
-    pub fn from_config(limits: &crate::settings::Limits) -> Self {
+    pub fn from_config(limits: &settings::Limits) -> Self {
         Self {
             max_live_sessions: limits.max_live_sessions,
             max_load_per_core: limits.max_load_per_core,

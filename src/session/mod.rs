@@ -27,14 +27,17 @@ pub mod machine;
 pub mod mark;
 pub mod orphans;
 pub mod slots;
+pub mod sessions;
 mod spec;
 pub mod stop;
 mod supervisor;
 mod timers;
 pub mod tree;
 
+pub use admission::{Gate, MachineGate};
 pub use children::{become_outer_reaper, collect_dead_children};
+pub use sessions::{Job, Sessions, SupervisedSessions, resolve_program};
 pub use slots::Slots;
 pub use spec::{SessionLimits, SessionSpec};
-pub use stop::{StopHandle, StopReason, StopSignal};
+pub use stop::{LiveSessions, StopHandle, StopReason, StopSignal};
 pub use supervisor::{Supervisor, SupervisorSettings};

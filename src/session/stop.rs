@@ -1,8 +1,11 @@
 //! Asking sessions to end: with a reason, once gently, a second time at once.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use tokio::sync::watch;
 
-use crate::model::FailureKind;
+use crate::model::{FailureKind, SessionId};
 
 /// Who asks a session to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +136,46 @@ async fn any<F: Future<Output = ()> + Unpin>(mut futures: Vec<F>) {
         if ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
+}
+
+/// The sessions that this process supervises; each can be ended by itself. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct LiveSessions(Arc<Mutex<HashMap<SessionId, StopHandle>>>);
+
+impl LiveSessions {
+    /// Asks one session of this process to end. False: it is not one of ours.
+    pub fn stop(&self, session: SessionId) -> bool {
+        self.handles().get(&session).map(|handle| handle.stop(StopReason::Operator)).is_some()
+    }
+
+    /// The entry lasts as long as what is returned.
+    pub(super) fn register(&self, session: SessionId) -> LiveEntry {
+        let handle = StopHandle::new();
+        self.handles().insert(session, handle.clone());
+        LiveEntry { sessions: self.clone(), session, handle }
+    }
+
+    pub(super) fn ids(&self) -> HashSet<SessionId> {
+        self.handles().keys().copied().collect()
+    }
+
+    fn handles(&self) -> MutexGuard<'_, HashMap<SessionId, StopHandle>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session's entry in [`LiveSessions`].
+pub(super) struct LiveEntry {
+    sessions: LiveSessions,
+    session: SessionId,
+    /// Ends this session alone.
+    pub(super) handle: StopHandle,
+}
+
+impl Drop for LiveEntry {
+    fn drop(&mut self) {
+        self.sessions.handles().remove(&self.session);
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -17,7 +17,7 @@ use super::keeper::protocol::Order;
 use super::live::Live;
 use super::machine::{Cause, End};
 use super::slots::Slots;
-use super::stop::StopSignal;
+use super::stop::{LiveSessions, StopSignal};
 use super::{SessionSpec, environment, mark};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
@@ -63,16 +63,7 @@ pub struct Supervisor {
     ledger: Arc<dyn Ledger>,
     events: Arc<dyn Sink>,
     clock: Clock,
-    live: Mutex<HashSet<SessionId>>,
-}
-
-/// Takes a session out of the live set, however its future ends.
-struct LiveEntry<'a>(&'a Supervisor, SessionId);
-
-impl Drop for LiveEntry<'_> {
-    fn drop(&mut self) {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
-    }
+    live: LiveSessions,
 }
 
 impl Supervisor {
@@ -83,17 +74,26 @@ impl Supervisor {
         events: Arc<dyn Sink>,
         clock: Clock,
     ) -> Self {
-        Self { settings, ledger, events, clock, live: Mutex::default() }
+        Self { settings, ledger, events, clock, live: LiveSessions::default() }
+    }
+
+    /// Its sessions can be ended one by one through `live`.
+    #[must_use]
+    pub fn sharing(self, live: LiveSessions) -> Self {
+        Self { live, ..self }
     }
 
     /// Sessions that this process is supervising right now.
     pub fn live_sessions(&self) -> HashSet<SessionId> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.live.ids()
     }
 
-    fn enter(&self, session: SessionId) -> LiveEntry<'_> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(session);
-        LiveEntry(self, session)
+    pub(super) fn ledger(&self) -> &dyn Ledger {
+        &*self.ledger
+    }
+
+    pub(super) fn events(&self) -> &dyn Sink {
+        &*self.events
     }
 
     /// Runs one session from its row to its certificate.
@@ -107,7 +107,8 @@ impl Supervisor {
         agent: &dyn Agent,
         stop: StopSignal,
     ) -> Result<SessionEnd, LedgerError> {
-        let _entry = self.enter(spec.session.id);
+        let entry = self.live.register(spec.session.id);
+        let stop = stop.and(&entry.handle);
         if let Some(reason) = stop.state().reason {
             return Ok(not_started(Outcome::Cancelled { why: reason.kind() }, String::new()));
         }

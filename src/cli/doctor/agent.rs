@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Check, DoctorInput};
-use crate::app::resolve_program;
 use crate::exec::{self, HelperCommand};
 use crate::session::agent::claude::capability::{Findings, Problem, problems};
+use crate::session::resolve_program;
 use crate::settings::Environment;
 
 const INSTALL: &str = "npm install -g @anthropic-ai/claude-code";

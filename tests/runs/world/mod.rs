@@ -9,13 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
+use heartbeat::context::{CodeBase, CodeContext, CodeError};
 use heartbeat::event::{Reason, Trigger};
 use heartbeat::model::{BoxFuture, CleanItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
-use heartbeat::run::{
-    CodeBase, CodeContext, CodeError, DryRun, Edges, Gate, Publisher, RunContext, RunEnd, RunError,
-};
-use heartbeat::session::StopHandle;
+use heartbeat::run::{DryRun, Edges, Publisher, RunContext, RunEnd, RunError};
+use heartbeat::session::{Gate, StopHandle};
 use heartbeat::settings::Config;
 use heartbeat::store::{Journal, Store, StoreError};
 use jiff::{SignedDuration, Timestamp};

@@ -6,8 +6,7 @@ use heartbeat::model::{
     Risk, SessionEnd, Stage, Usage, Usd, Verdict,
 };
 use heartbeat::ports::{Ledger, LedgerError, LedgerRow};
-use heartbeat::run::{Job, Sessions};
-use heartbeat::session::StopSignal;
+use heartbeat::session::{Job, Sessions, StopSignal};
 use heartbeat::store::Journal;
 use jiff::SignedDuration;
 use serde_json::json;
@@ -72,7 +71,7 @@ impl ScriptedSessions {
         outside.most_live = outside.most_live.max(live);
         let (id, version) = match job.session.stage {
             Stage::Triage => (0, 0),
-            Stage::Deep => marks(&job.words.user)[0],
+            Stage::Deep => marks(&job.prompt.user)[0],
         };
         outside.started.push((job.session.stage, id, version, Outcome::Orphaned));
         outside.started.len() - 1
@@ -162,7 +161,7 @@ fn end_of(job: &Job, play: Play) -> SessionEnd {
     };
     let output = match (play, job.session.stage) {
         (Play::BadOutput, _) => Some(json!({"nonsense": true})),
-        (_, Stage::Triage) => Some(json!({"verdicts": verdicts(&job.words.user)})),
+        (_, Stage::Triage) => Some(json!({"verdicts": verdicts(&job.prompt.user)})),
         (_, Stage::Deep) => Some(serde_json::to_value(finding()).unwrap()),
     };
     let output = output.filter(|_| outcome.is_success());

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::context::{self, BuildReport, ContextError, Index, Options, Query, Subject};
+use super::{BuildReport, ContextError, Index, Options, Query, Subject, overview, pack, rank};
 use crate::model::{BoxFuture, CleanItem, Verdict};
-use crate::run::{CodeBase, CodeContext, CodeError};
 use crate::settings::{Config, Route};
 
 /// How many ranked files are offered to the packer.
@@ -16,6 +15,63 @@ const OVERVIEW_SHARE: u32 = 8;
 /// Tokens of a code base's picture for triage, and how many code bases are pictured.
 const PICTURE_TOKENS: usize = 300;
 const MOST_PICTURES: usize = 4;
+
+/// What is known of the code before the agent's first token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeContext {
+    /// The code base.
+    pub root: PathBuf,
+    /// Its picture, the same for all items.
+    pub overview: String,
+    /// The places that matter for this item.
+    pub context: String,
+    /// Files named in it.
+    pub files: u32,
+    /// Estimated tokens.
+    pub tokens: u64,
+}
+
+impl CodeContext {
+    /// Nothing is known of the code in `root`.
+    pub fn empty(root: PathBuf) -> Self {
+        Self { root, overview: String::new(), context: String::new(), files: 0, tokens: 0 }
+    }
+}
+
+/// The code base cannot be used as it should be.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CodeError {
+    /// It is not there, or is no folder: nobody can work on it.
+    #[error(
+        "the code base {} does not exist or is not a folder: restore it, or correct [repository] \
+         path and routes", .0.display()
+    )]
+    Missing(PathBuf),
+    /// It is there, but no picture of it could be made.
+    #[error("cannot read the code base {}: {why}", .root.display())]
+    Unreadable {
+        /// Where it is.
+        root: PathBuf,
+        /// What stands in the way.
+        why: String,
+    },
+}
+
+/// The code bases of a team.
+pub trait CodeBase: Send + Sync {
+    /// The context of one item.
+    fn context(
+        &self,
+        item: CleanItem,
+        verdict: Verdict,
+    ) -> BoxFuture<'_, Result<CodeContext, CodeError>>;
+
+    /// A short picture of each code base that these items belong to; one that cannot be read is
+    /// left out.
+    fn pictures(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async { Vec::new() })
+    }
+}
 
 /// A code base, opened.
 struct Opened {
@@ -98,7 +154,7 @@ impl CodeBase for CodeBases {
         let (cache, opened) = (self.cache.clone(), Arc::clone(&self.opened));
         let budget = self.config.repository.context_tokens;
         let picture = move |root: &PathBuf| match open(&opened, root, &cache, budget) {
-            Ok(code) => Some(context::overview(&code.index, PICTURE_TOKENS)),
+            Ok(code) => Some(overview(&code.index, PICTURE_TOKENS)),
             Err(error) => {
                 tracing::warn!(root = %root.display(), %error, "triage gets no picture of the code base");
                 None
@@ -175,7 +231,7 @@ fn keep(
     let aside: Vec<String> =
         report.skipped.reasons().map(|(count, what)| format!("{count} {what}")).collect();
     tracing::info!(root = %root.display(), index = report.summary(), set_aside = aside.join(", "), "code base indexed");
-    let overview = context::overview(&index, tokens(budget / OVERVIEW_SHARE));
+    let overview = overview(&index, tokens(budget / OVERVIEW_SHARE));
     let code = Arc::new(Opened { index, overview });
     opened.insert(root.to_path_buf(), Arc::clone(&code));
     code
@@ -189,9 +245,9 @@ fn picture(
     budget: u32,
 ) -> Result<CodeContext, ContextError> {
     let query = Query::of(&Subject::of_item(item, Some(verdict)));
-    let ranked = context::rank(&code.index, &query, RANKED)?;
+    let ranked = rank(&code.index, &query, RANKED)?;
     let room = tokens(budget - budget / OVERVIEW_SHARE);
-    let packed = context::pack(&code.index, &query, &ranked, room)?;
+    let packed = pack(&code.index, &query, &ranked, room)?;
     Ok(CodeContext {
         root: root.to_path_buf(),
         overview: code.overview.clone(),

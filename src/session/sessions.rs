@@ -1,70 +1,50 @@
 //! Supervised sessions of the configured agent.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument as _;
 
-use super::Setting;
-use super::error::CommandError;
-use super::gate::machine_slots;
-use crate::model::{BoxFuture, SessionEnd, SessionId, Stage};
+use super::agent::claude::Claude;
+use super::agent::{Agent, Task};
+use super::confinement::{Allowed, Confinement};
+use super::supervisor::remove_folder;
+use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans};
+use crate::model::{BoxFuture, SessionEnd, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::private;
 use crate::process::program;
-use crate::run::{Job, Sessions};
-use crate::session::agent::claude::Claude;
-use crate::session::agent::{Agent, Task};
-use crate::session::confinement::{Allowed, Confinement};
-use crate::session::{
-    SessionLimits, SessionSpec, StopHandle, StopReason, StopSignal, Supervisor, SupervisorSettings,
-    orphans,
-};
+use crate::prompt::Rendered;
 use crate::settings::{Config, Environment};
-use crate::store::{Journal, StoreError};
+
+/// One session's work, ready to start.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Which session.
+    pub session: SessionRef,
+    /// All that the agent is told.
+    pub prompt: Rendered,
+    /// The code base it may read; none: an empty folder.
+    pub repository: Option<PathBuf>,
+}
+
+/// Runs sessions under supervision.
+pub trait Sessions: Send + Sync {
+    /// Runs one from its row to the proof that none of its processes is left.
+    fn perform(&self, job: Job, stop: StopSignal)
+    -> BoxFuture<'_, Result<SessionEnd, LedgerError>>;
+
+    /// Ends what an earlier process left open. Returns when it is done or its grace is over.
+    fn resolve_orphans(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
+}
 
 /// Files beyond `analyze.max_files_read` that end a session only when they are exceeded.
 const READS_TOLERANCE: u32 = 2;
 /// Longest line of output; a structured answer is far below it.
 const MAX_LINE: usize = 16 << 20;
-
-/// The sessions of this process that can be ended one by one. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct LiveSessions(Arc<Mutex<HashMap<SessionId, StopHandle>>>);
-
-impl LiveSessions {
-    /// Asks one session of this process to end. False: it is not one of ours.
-    pub fn stop(&self, session: SessionId) -> bool {
-        self.handles().get(&session).map(|handle| handle.stop(StopReason::Operator)).is_some()
-    }
-
-    fn register(&self, session: SessionId) -> Registered {
-        let handle = StopHandle::new();
-        self.handles().insert(session, handle.clone());
-        Registered { sessions: self.clone(), session, handle }
-    }
-
-    fn handles(&self) -> MutexGuard<'_, HashMap<SessionId, StopHandle>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A session's entry, for as long as it lives.
-struct Registered {
-    sessions: LiveSessions,
-    session: SessionId,
-    handle: StopHandle,
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.sessions.handles().remove(&self.session);
-    }
-}
 
 /// Runs the configured agent under the supervisor.
 pub struct SupervisedSessions {
@@ -73,31 +53,23 @@ pub struct SupervisedSessions {
     config: Arc<Config>,
     program: PathBuf,
     scratch: PathBuf,
-    journal: Journal,
-    live: LiveSessions,
 }
 
 impl SupervisedSessions {
     /// Nothing is started yet.
-    pub fn new(setting: &Setting, journal: &Journal) -> Result<Self, CommandError> {
-        let config = Arc::clone(&setting.config);
-        let limit = config.limits.max_live_sessions;
-        let settings = SupervisorSettings {
-            slots: Some(machine_slots(&config)),
-            ..SupervisorSettings::new(keeper_program()?, config.state.containment, limit)
-        };
-        let shared = Arc::new(journal.clone());
-        let clock = setting.clock.clone();
-        let agent = Claude::new(&config, |name| setting.environment.raw(name).map(OsStr::to_owned));
-        Ok(Self {
-            supervisor: Supervisor::new(settings, Arc::clone(&shared) as _, shared, clock),
-            agent,
-            program: resolve(&config.agent.command[0], &setting.environment),
-            scratch: setting.state.join("scratch"),
-            journal: journal.clone(),
-            live: setting.live.clone(),
-            config,
-        })
+    pub fn new(
+        supervisor: Supervisor,
+        config: &Arc<Config>,
+        environment: &Environment,
+        state: &Path,
+    ) -> Self {
+        Self {
+            supervisor,
+            agent: Claude::new(config, |name| environment.raw(name).map(OsStr::to_owned)),
+            program: resolve_program(&config.agent.command[0], environment),
+            scratch: state.join("scratch"),
+            config: Arc::clone(config),
+        }
     }
 
     fn spec(&self, job: Job) -> io::Result<SessionSpec> {
@@ -106,8 +78,8 @@ impl SupervisedSessions {
         let task = Task {
             session: job.session.id,
             stage,
-            system_prompt: job.words.system,
-            schema: job.words.schema,
+            system_prompt: job.prompt.system,
+            schema: job.prompt.schema,
             scratch: scratch.clone(),
         };
         let empty = scratch.join("empty");
@@ -126,7 +98,7 @@ impl SupervisedSessions {
             confinement: Some(self.confinement(&task, &env, &cwd)),
             env,
             cwd,
-            stdin: job.words.user.into_bytes(),
+            stdin: job.prompt.user.into_bytes(),
             limits: limits(&self.config, stage),
             worst_case: match stage {
                 Stage::Triage => self.config.triage.max_cost,
@@ -175,9 +147,9 @@ impl Sessions for SupervisedSessions {
         stop: StopSignal,
     ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
         Box::pin(async move {
-            let spec = self.spec(job).map_err(|source| {
-                let hint = "Each session needs a private folder there: check permissions and space";
-                LedgerError::store(StoreError::Folder { path: self.scratch.clone(), source, hint })
+            let spec = self.spec(job).map_err(|source| LedgerError::Folder {
+                path: self.scratch.clone(),
+                source: Arc::new(source),
             })?;
             let scratch = spec.scratch.clone();
             // Every line of the log that is written meanwhile carries the three ids.
@@ -187,8 +159,6 @@ impl Sessions for SupervisedSessions {
                 session_id = %spec.session.id,
                 work_item_id = spec.session.item.as_ref().map(tracing::field::display),
             );
-            let own = self.live.register(spec.session.id);
-            let stop = stop.and(&own.handle);
             let ended = self.supervisor.run(spec, &self.agent, stop).instrument(span).await;
             if ended.is_err() {
                 // Nothing was started; the supervisor removes it in every other case.
@@ -200,9 +170,9 @@ impl Sessions for SupervisedSessions {
 
     fn resolve_orphans(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
-            let supervised = self.supervisor.live_sessions();
             let within = self.config.timeouts.grace + Duration::from_secs(10);
-            orphans::resolve(&self.journal, &self.journal, &supervised, within).await?;
+            let (ledger, events) = (self.supervisor.ledger(), self.supervisor.events());
+            orphans::resolve(ledger, events, &self.supervisor.live_sessions(), within).await?;
             self.remove_left_folders().await;
             Ok(())
         })
@@ -212,22 +182,15 @@ impl Sessions for SupervisedSessions {
 impl SupervisedSessions {
     /// Private folders of sessions that are over: a crash may have left them.
     async fn remove_left_folders(&self) {
-        let live = self.journal.store().sessions().active().await.unwrap_or_default();
+        let live = self.supervisor.ledger().open_rows().await.unwrap_or_default();
         let Ok(entries) = std::fs::read_dir(&self.scratch) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let alive = live.iter().any(|session| *name == *session.session.id.to_string());
-            if !alive && let Err(error) = std::fs::remove_dir_all(entry.path()) {
-                tracing::warn!(folder = %entry.path().display(), %error, "could not remove \
-                                                                          session directory");
+            if !live.iter().any(|row| *name == *row.session.id.to_string()) {
+                remove_folder(&entry.path()).await;
             }
         }
     }
-}
-
-/// This very binary, started again.
-fn keeper_program() -> Result<PathBuf, CommandError> {
-    std::env::current_exe().map_err(CommandError::io("cannot locate the heartbeat executable"))
 }
 
 fn limits(config: &Config, stage: Stage) -> SessionLimits {
@@ -255,7 +218,7 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
 
 /// The agent's executable: a path as it is, a name by `PATH`. A name that is nowhere is passed on
 /// as it is, and the session says that it was not found.
-pub fn resolve(program: &str, environment: &Environment) -> PathBuf {
+pub fn resolve_program(program: &str, environment: &Environment) -> PathBuf {
     let path = environment.raw("PATH").unwrap_or_default();
     program::find(program, path).unwrap_or_else(|| program.into())
 }
