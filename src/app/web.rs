@@ -10,7 +10,7 @@ use super::Setting;
 use super::error::CommandError;
 use crate::clock::Clock;
 use crate::config::credential::http_token;
-use crate::model::{BoxFuture, ItemKey, RunId, SessionId};
+use crate::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
 use crate::ports::Ledger as _;
 use crate::report::terminal::{Progress, say};
 use crate::session::LiveSessions;
@@ -185,6 +185,22 @@ impl Actions for DashboardActions {
                     }))
                 }
                 None => Err(ActionError::NotFound(format!("{item} is not a known item"))),
+            }
+        })
+    }
+
+    fn give_feedback(
+        &self,
+        item: ItemKey,
+        opinion: Opinion,
+        note: String,
+    ) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async move {
+            let journal = self.journal().map_err(failed)?;
+            let stored = journal.findings().give_feedback(item.clone(), opinion, note).await;
+            match stored.map_err(failed)? {
+                true => Ok(()),
+                false => Err(ActionError::NotFound(format!("{item} has no finding"))),
             }
         })
     }

@@ -159,6 +159,8 @@ pub enum Command {
     Retry(RetryArgs),
     /// End a live session with every process it started
     Kill(KillArgs),
+    /// Say whether the newest finding of an item was useful, wrong, or is done
+    Feedback(super::feedback::FeedbackArgs),
     /// Print the findings of a run or a period, to read or to mail
     Report(super::report::ReportArgs),
     /// Check everything a run needs, with a fix for each failure

@@ -7,6 +7,7 @@ pub mod context;
 pub mod doctor;
 mod confirm;
 mod dry;
+mod feedback;
 mod init;
 pub mod selftest;
 pub mod kill;
@@ -300,6 +301,7 @@ impl Context {
             Command::Show { item } => self.on_runtime(self.show(&item)),
             Command::Retry(args) => self.on_runtime(self.retry(&args)),
             Command::Kill(args) => self.on_runtime(self.kill(&args)),
+            Command::Feedback(args) => self.on_runtime(self.feedback(&args)),
             Command::Report(args) => self.on_runtime(self.report(&args)),
             Command::Doctor => self.on_runtime(self.doctor()),
             Command::Service(command) => self.service(&command),

@@ -218,9 +218,10 @@ pub fn render_story(story: &Story) -> String {
     for row in &story.findings {
         let _: std::fmt::Result = write!(
             text,
-            "\nFinding of {} on revision {}\n\n{}",
+            "\nFinding of {} on revision {}\n{}\n{}",
             row.created_at,
             row.revision,
+            row.feedback.as_ref().map(|feedback| format!("{feedback}\n")).unwrap_or_default(),
             analyze::markdown(&row.finding)
         );
     }

@@ -331,6 +331,13 @@ pub enum Event {
         /// For people.
         message: String,
     },
+    /// A person said what they think of an item's newest finding.
+    FeedbackGiven {
+        /// Which.
+        item: ItemKey,
+        /// In one word.
+        opinion: crate::model::Opinion,
+    },
     /// Triage alone was enough; the item is finished.
     ItemSettled {
         /// Which.
@@ -410,6 +417,7 @@ impl Event {
             | Self::FindingStored { item, .. }
             | Self::FindingPublished { item, .. }
             | Self::PublishFailed { item, .. }
+            | Self::FeedbackGiven { item, .. }
             | Self::ItemSettled { item }
             | Self::ItemDeferred { item, .. }
             | Self::ItemWaiting { item, .. }

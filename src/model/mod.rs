@@ -3,6 +3,7 @@
 //! Nothing here does IO, reads a clock or knows another room.
 
 mod alarm;
+mod feedback;
 mod finding;
 mod future;
 mod ids;
@@ -20,6 +21,7 @@ mod verdict;
 mod wait;
 
 pub use alarm::{Alarms, Doubt, Doubtful, Doubts};
+pub use feedback::{Feedback, LONGEST_NOTE, Opinion};
 pub use finding::{Confidence, Effort, FileReference, FileRole, Finding, Risk};
 pub use future::BoxFuture;
 pub use ids::{ItemId, ItemKey, RunId, SessionId};

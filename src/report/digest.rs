@@ -106,7 +106,9 @@ impl Report {
     #[must_use]
     pub fn without(mut self, secrets: &HeldSecrets) -> Self {
         for row in &mut self.findings {
-            secrets.remove_from_all(row.finding.texts_mut().chain([&mut row.title, &mut row.url]));
+            let note = row.feedback.iter_mut().map(|feedback| &mut feedback.note);
+            let texts = row.finding.texts_mut().chain([&mut row.title, &mut row.url]);
+            secrets.remove_from_all(texts.chain(note));
         }
         for item in &mut self.open.first {
             let verdict = item.verdict.iter_mut().flat_map(Verdict::texts_mut);
@@ -216,8 +218,8 @@ pub mod samples {
     use super::*;
     use crate::event::{Reason, Shares, Trigger};
     use crate::model::{
-        Complexity, Confidence, Effort, FailureKind, FileReference, Finding, ItemId, ItemKey,
-        Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
+        Complexity, Confidence, Effort, FailureKind, Feedback, FileReference, Finding, ItemId,
+        ItemKey, Opinion, Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
     };
     use crate::store::ItemRow;
 
@@ -332,6 +334,12 @@ pub mod samples {
             session: SessionId(uuid::Uuid::from_u128(8)),
             run,
             created_at: at("2026-11-16T08:05:00Z"),
+            cost: Some(Usd::from_dollars(0.2)),
+            feedback: Some(Feedback {
+                opinion: Opinion::Wrong,
+                note: words.into(),
+                given_at: at("2026-11-16T09:05:00Z"),
+            }),
             finding: Finding {
                 summary: words.into(),
                 likely_causes: vec![words.into()],

@@ -100,6 +100,7 @@ fn finding(row: &FindingRow) -> Value {
         files => finding.files.iter().map(file).collect::<Vec<_>>(),
         suggested_change => finding.suggested_change.clone(),
         open_questions => finding.open_questions.clone(),
+        feedback => row.feedback.as_ref().map(ToString::to_string),
     }
 }
 

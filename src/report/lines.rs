@@ -105,6 +105,7 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         Event::PublishFailed { item, message, .. } => {
             format!("not written to {}: {message}", name(item))
         }
+        Event::FeedbackGiven { item, opinion } => format!("feedback {}: {opinion}", name(item)),
         Event::ItemDeferred { item, reason } => {
             format!("deferred {} ({})", name(item), in_words(reason))
         }

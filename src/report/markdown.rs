@@ -84,6 +84,9 @@ fn findings(page: &mut String, report: &Report) {
             source(row),
             analyze::markdown(&row.finding)
         );
+        if let Some(feedback) = &row.feedback {
+            let _: std::fmt::Result = writeln!(page, "\n{}", line(&feedback.to_string()));
+        }
     }
 }
 

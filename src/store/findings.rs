@@ -1,13 +1,14 @@
 //! Findings, with the item and the session they came from.
 
 use jiff::Timestamp;
-use rusqlite::Row;
+use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 
-use super::rows::{Ms, from_json};
+use super::rows::{Ms, from_json, from_optional_word};
 use super::subjects::{Findings, Reader};
-use super::{Sql, StoreError};
-use crate::model::{Finding, ItemKey, RunId, SessionId};
+use super::{Journal, Sql, StoreError};
+use crate::event::Event;
+use crate::model::{Feedback, Finding, ItemKey, Opinion, RunId, SessionId, Usd};
 
 /// A finding with where it came from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,6 +21,10 @@ pub struct FindingRow {
     pub session: SessionId,
     pub run: RunId,
     pub created_at: Timestamp,
+    /// What its session cost; none where that is not on record any more.
+    pub cost: Option<Usd>,
+    /// What a person thought of it.
+    pub feedback: Option<Feedback>,
     pub finding: Finding,
 }
 
@@ -53,8 +58,38 @@ impl<R: Reader> Findings<'_, R> {
     }
 }
 
-const FINDINGS: &str =
-    "SELECT f.*, s.title, s.url FROM findings f JOIN heartbeat_state s USING (key)";
+impl Findings<'_, Journal> {
+    /// Stores what a person thinks of the newest finding of an item, in place of what was said
+    /// before. False: the item has no finding.
+    pub async fn give_feedback(
+        self,
+        item: ItemKey,
+        opinion: Opinion,
+        note: String,
+    ) -> Result<bool, StoreError> {
+        let now = self.0.clock().now();
+        self.0
+            .commit(move |transaction, events| {
+                let newest = "SELECT session FROM findings WHERE key = ?1 ORDER BY id DESC LIMIT 1";
+                let session: Option<SessionId> =
+                    transaction.query_row(newest, [&item], |row| row.get(0)).optional()?;
+                let Some(session) = session else { return Ok(false) };
+                transaction.execute(
+                    "INSERT OR REPLACE INTO feedback (session, key, opinion, note, given_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                    params![session, item, opinion.into_str(), note, Ms(now)],
+                )?;
+                events.push(Event::FeedbackGiven { item, opinion });
+                Ok(true)
+            })
+            .await
+    }
+}
+
+const FINDINGS: &str = "SELECT f.*, s.title, s.url, b.spent AS cost, o.opinion, o.note, o.given_at
+     FROM findings f JOIN heartbeat_state s USING (key)
+     LEFT JOIN budget b ON b.session = f.session
+     LEFT JOIN feedback o ON o.session = f.session";
 
 fn finding(row: &Row<'_>) -> Sql<FindingRow> {
     Ok(FindingRow {
@@ -65,6 +100,14 @@ fn finding(row: &Row<'_>) -> Sql<FindingRow> {
         session: row.get("session")?,
         run: row.get("run")?,
         created_at: row.get::<_, Ms>("created_at")?.0,
+        cost: row.get("cost")?,
+        feedback: feedback(row)?,
         finding: from_json(row, "finding")?,
     })
+}
+
+fn feedback(row: &Row<'_>) -> Sql<Option<Feedback>> {
+    let Some(opinion) = from_optional_word(row, "opinion")? else { return Ok(None) };
+    let given_at = row.get::<_, Ms>("given_at")?.0;
+    Ok(Some(Feedback { opinion, note: row.get("note")?, given_at }))
 }

@@ -8,10 +8,11 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
+    include_str!("../../migrations/0004_feedback.sql"),
 ];
 
 /// The schema this binary works with.
@@ -64,7 +65,7 @@ fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ItemId, ItemKey, Phase};
+    use crate::model::{ItemId, ItemKey, Opinion, Phase};
     use crate::store::{DATABASE, FirstRunFact, Store};
 
     /// Sample data of each version, put in as soon as its schema is there.
@@ -72,6 +73,7 @@ mod tests {
         include_str!("../../tests/data/migrations/0001_sample.sql"),
         include_str!("../../tests/data/migrations/0002_sample.sql"),
         include_str!("../../tests/data/migrations/0003_sample.sql"),
+        include_str!("../../tests/data/migrations/0004_sample.sql"),
     ];
 
     #[tokio::test]
@@ -89,7 +91,9 @@ mod tests {
         let item = store.items().get(key(2)).await.unwrap().unwrap();
         assert_eq!((item.phase, item.deferrals), (Phase::Pending, 2));
         assert!(item.verdict.is_some());
-        assert_eq!(store.findings().of_item(key(1)).await.unwrap().len(), 1);
+        let findings = store.findings().of_item(key(1)).await.unwrap();
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].feedback.as_ref().unwrap().opinion, Opinion::Useful);
         assert_eq!(store.sources().first_run().await.unwrap(), Some(FirstRunFact::Over));
         let counted: Vec<bool> = store
             .sessions()

@@ -21,6 +21,8 @@ pub struct Totals {
     pub duration_p95_ms: Option<u64>,
     /// Runs by how they ended.
     pub runs: Vec<(String, u64)>,
+    /// Findings by what people said of them; without a word, as `none`.
+    pub feedback: Vec<(String, u64)>,
     /// Scheduled times by what became of them.
     pub ticks: Vec<(String, u64)>,
     /// Scheduled times that passed while nobody looked.
@@ -110,6 +112,11 @@ impl Store {
                 runs: pairs(
                     connection,
                     "SELECT outcome, count(*) FROM runs WHERE outcome IS NOT NULL GROUP BY 1",
+                )?,
+                feedback: pairs(
+                    connection,
+                    "SELECT coalesce(o.opinion, 'none'), count(*) FROM findings f
+                     LEFT JOIN feedback o ON o.session = f.session GROUP BY 1",
                 )?,
                 ticks: ticks(connection)?,
                 missed_ticks: count("SELECT coalesce(sum(missed), 0) FROM ticks")?

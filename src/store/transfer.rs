@@ -16,7 +16,7 @@ use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 
 /// Every table that moves, in an order that can be read back.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "facts",
     "cursors",
     "breaker",
@@ -27,6 +27,7 @@ const TABLES: [&str; 13] = [
     "sessions",
     "attempts",
     "findings",
+    "feedback",
     "budget",
     "outbox",
     "events",

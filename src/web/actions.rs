@@ -1,6 +1,6 @@
 //! What a person can do from the dashboard; the application says how.
 
-use crate::model::{BoxFuture, ItemKey, RunId, SessionId};
+use crate::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
 
 /// Why an action was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,14 @@ pub trait Actions: Send + Sync {
 
     /// Puts an item back in line.
     fn retry_item(&self, item: ItemKey) -> BoxFuture<'_, Result<(), ActionError>>;
+
+    /// Stores what a person thinks of an item's newest finding.
+    fn give_feedback(
+        &self,
+        item: ItemKey,
+        opinion: Opinion,
+        note: String,
+    ) -> BoxFuture<'_, Result<(), ActionError>>;
 
     /// Starts a run.
     fn run_now(&self) -> BoxFuture<'_, Result<RunId, ActionError>>;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -17,7 +18,8 @@ use super::hub::Hub;
 use super::server::Shared;
 use super::snapshot::listed;
 use super::{ActionError, metrics};
-use crate::model::{ItemKey, Outcome};
+use crate::model::text::clip;
+use crate::model::{ItemKey, LONGEST_NOTE, Opinion, Outcome};
 use crate::store::{SessionRow, SessionTotal, StoreError};
 
 /// The loop never sleeps for more than 30 s; three times that is not asleep but hung.
@@ -226,6 +228,28 @@ pub async fn stop(State(shared): Asked, Path(session): Path<String>) -> Response
 pub async fn retry(State(shared): Asked, Path(key): Path<String>) -> Response {
     let key = ItemKey::from_stored(key);
     acted(shared.actions.retry_item(key.clone()).await.map(|()| json!({ "queued": key })))
+}
+
+/// What a person thinks of a finding.
+#[derive(Debug, Deserialize)]
+struct GivenFeedback {
+    opinion: Opinion,
+    #[serde(default)]
+    note: String,
+}
+
+/// `POST /api/feedback/KEY` with `{"opinion": "useful"|"wrong"|"done", "note": "…"}`
+pub async fn feedback(State(shared): Asked, Path(key): Path<String>, body: Bytes) -> Response {
+    let given: GivenFeedback = match serde_json::from_slice(&body) {
+        Ok(given) => given,
+        Err(error) => {
+            return refusal(StatusCode::BAD_REQUEST, "bad_feedback", &error.to_string());
+        }
+    };
+    let (key, opinion) = (ItemKey::from_stored(key), given.opinion);
+    let note = clip(given.note.trim(), LONGEST_NOTE);
+    let stored = shared.actions.give_feedback(key.clone(), opinion, note).await;
+    acted(stored.map(|()| json!({ "item": key, "feedback": opinion })))
 }
 
 /// `POST /api/run`

@@ -29,7 +29,7 @@ type Fill = fn(&mut Family<'_>, &Facts, &Health);
 
 /// Every family: name without the prefix, kind, help, samples.
 #[rustfmt::skip]
-pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
+pub const FAMILIES: [(&str, Kind, &str, Fill); 29] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
@@ -100,6 +100,11 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 28] = [
     ("items", Kind::Gauge, "Work items, by phase.", |family, facts, _| {
         for (phase, items) in &facts.items {
             family.add("", &[("phase", phase.into_str())], (*items).into());
+        }
+    }),
+    ("findings", Kind::Gauge, "Findings, by what people said of them (useful, wrong, done, none).", |family, facts, _| {
+        for (feedback, findings) in &facts.totals.feedback {
+            family.add("", &[("feedback", feedback)], whole(*findings));
         }
     }),
     ("cost_usd_total", Kind::Counter, "Spent as the agent reports it, in US dollars, by purpose; the worst case where it reported none.", |family, facts, _| {

@@ -14,7 +14,7 @@
 //! | `/heartbeat/metrics` | active and recent sessions, sums, runs, last and next run, as JSON |
 //! | `/events` | what happens, as server-sent events; goes on after `Last-Event-ID` |
 //! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items/KEY` | the dashboard's data |
-//! | `POST /api/run`, `/api/sessions/ID/stop`, `/api/retry/KEY` | actions, with their token |
+//! | `POST /api/run`, `/api/sessions/ID/stop`, `/api/retry/KEY`, `/api/feedback/KEY` | actions, with their token |
 //!
 //! Who may ask is decided in [`guard`]: a foreign `Host` or `Origin` is refused, actions are POST
 //! requests with a token, and an address that others can reach asks for the token with everything.

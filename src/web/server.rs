@@ -203,6 +203,7 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .route("/api/items/{*key}", get(api::item))
         .route("/api/sessions/{session}/stop", post(api::stop))
         .route("/api/retry/{*key}", post(api::retry))
+        .route("/api/feedback/{*key}", post(api::feedback))
         .route("/api/run", post(api::run))
         .fallback(api::nothing)
         .layer(from_fn_with_state(Arc::clone(&shared), guarded))

@@ -188,5 +188,7 @@ pub fn listed(row: &FindingRow) -> Value {
         "effort": row.finding.effort,
         "confidence": row.finding.confidence,
         "files": row.finding.files.len(),
+        "cost": row.cost,
+        "feedback": row.feedback,
     })
 }

@@ -92,6 +92,24 @@ async fn actions_need_post_token_and_our_own_page() {
 }
 
 #[tokio::test]
+async fn feedback_is_one_of_three_words_with_a_note() {
+    let served = serve(None).await;
+    let token = served.action_token().await;
+    let post = async |body: &str, token: &str| {
+        let length = body.len();
+        let more = format!("X-Heartbeat-Token: {token}\r\nContent-Length: {length}\r\n\r\n{body}");
+        served.ask("POST", "/api/feedback/ado/7", &more).await.status
+    };
+    assert_eq!(post(r#"{"opinion":"useful"}"#, "guess").await, 403);
+    assert_eq!(post(r#"{"opinion":"lovely"}"#, &token).await, 400);
+    assert_eq!(post("", &token).await, 400);
+    assert_eq!(post(r#"{"opinion":"useful"}"#, &token).await, 200);
+    assert_eq!(post(r#"{"opinion":"wrong","note":" not here "}"#, &token).await, 200);
+    let done = served.hands.0.lock().unwrap().clone();
+    assert_eq!(done, ["feedback ado/7 useful ", "feedback ado/7 wrong not here"]);
+}
+
+#[tokio::test]
 async fn a_configured_token_is_asked_for() {
     let served = serve(Some(SecretString::from("s3cret"))).await;
     let refused = served.get("/").await;

@@ -5,6 +5,7 @@ mod world;
 mod daemon;
 mod doctor;
 mod events;
+mod feedback;
 mod http;
 mod kill;
 mod packaging;

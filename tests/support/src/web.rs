@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{BoxFuture, ItemKey, RunId, SessionId};
+use heartbeat::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
 use heartbeat::settings::Config;
 use heartbeat::store::{Journal, Store};
 use heartbeat::web::{ActionError, Actions, Server, ServerOptions, Token, bind};
@@ -30,6 +30,16 @@ impl Actions for Hands {
 
     fn retry_item(&self, item: ItemKey) -> BoxFuture<'_, Result<(), ActionError>> {
         self.note(format!("retry {item}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn give_feedback(
+        &self,
+        item: ItemKey,
+        opinion: Opinion,
+        note: String,
+    ) -> BoxFuture<'_, Result<(), ActionError>> {
+        self.note(format!("feedback {item} {opinion} {note}"));
         Box::pin(async { Ok(()) })
     }
 
