@@ -5,6 +5,7 @@
 use super::boxes::{BoxKind, Flow, Frame, Impact, Slots, kind_of};
 use super::color::Color;
 use super::declaration::{Display, Position, Slot, TextSpace, Value};
+use super::length::Length;
 use crate::model::{Doubt, Doubts};
 
 /// Text smaller than this cannot be read.
@@ -41,7 +42,12 @@ pub(super) struct Computed {
     pub(super) opacity: f32,
     pub(super) font_px: f32,
     color: Color,
+    /// What links are painted in.
+    pub(super) link: Color,
     fill: Option<Color>,
+    /// The colour of the line around the letters, and whether there is one.
+    stroke: Option<Color>,
+    is_stroked: bool,
     /// Has the text a shadow or an outline of its own?
     is_outlined: bool,
     /// What is behind the text, and behind the nearest block, and behind everything.
@@ -82,7 +88,10 @@ impl Computed {
         opacity: 1.0,
         font_px: 16.0,
         color: Color::BLACK,
+        link: Color::LINK,
         fill: None,
+        stroke: None,
+        is_stroked: false,
         is_outlined: false,
         behind: Color::WHITE,
         block_behind: Color::WHITE,
@@ -187,7 +196,14 @@ impl Computed {
         }
         let parent_font = self.font_px;
         match slots.get(Slot::FontSize) {
-            Some(Value::Length(size)) => self.font_px = size.font_size(parent_font),
+            Some(Value::Length(size)) => {
+                self.font_px = size.font_size(parent_font);
+                // Some browsers keep sizes that follow from others readable.
+                let is_relative = !matches!(size, Length::Px(_));
+                if is_relative && self.font_px > 0.0 && self.font_px < UNREADABLE_PX {
+                    self.doubts.add(Doubt::Sized);
+                }
+            }
             Some(Value::Initial) => self.font_px = 16.0,
             _ => {}
         }
@@ -237,6 +253,12 @@ impl Computed {
             Some(Value::Initial | Value::CurrentColor) => self.fill = None,
             _ => {}
         }
+        match slots.get(Slot::StrokeColor) {
+            Some(Value::Color(color)) => self.stroke = Some(color),
+            Some(Value::Initial | Value::CurrentColor) => self.stroke = None,
+            _ => {}
+        }
+        self.is_stroked |= slots.flag(Slot::Stroke);
         for slot in [Slot::Stroke, Slot::TextShadow] {
             self.is_outlined |= slots.flag(slot);
         }
@@ -337,6 +359,7 @@ impl Computed {
         for doubt in slots.doubts() {
             self.displaced |= matches!(doubt, Doubt::Moved | Doubt::Animated | Doubt::UnknownStyle);
             self.layered = true;
+            impact.reaches_out |= doubt == Doubt::Covered;
             impact.paints |= matches!(doubt, Doubt::Painted | Doubt::UnknownStyle);
             self.confined_to = None;
         }
@@ -361,6 +384,12 @@ impl Computed {
         let is_seen_on =
             |behind: Color| color.over(behind).distance(behind) * self.opacity >= least;
         let painted = (Sight::Doubtful, Doubts::of(Doubt::Painted));
+        // The line eats into the letters.
+        if self.is_stroked
+            && self.stroke.is_some_and(|line| line.over(self.behind).distance(self.behind) < least)
+        {
+            return painted;
+        }
         match (is_seen_on(self.behind), self.perhaps_behind) {
             (true, None) => (Sight::Shown, Doubts::NONE),
             (true, Some(other)) if is_seen_on(other) => (Sight::Shown, Doubts::NONE),

@@ -76,6 +76,7 @@ pub(super) enum Slot {
     Color,
     TextFill,
     Stroke,
+    StrokeColor,
     TextShadow,
     BackgroundColor,
     BackgroundImage,

@@ -62,6 +62,24 @@ pub(super) fn kind_of(name: &str, role: Role) -> BoxKind {
     }
 }
 
+/// Does an element of which no text is read have a box all the same?
+pub(super) fn makes_a_box(name: &str) -> bool {
+    matches!(
+        name,
+        "iframe"
+            | "object"
+            | "embed"
+            | "applet"
+            | "video"
+            | "audio"
+            | "canvas"
+            | "meter"
+            | "progress"
+            | "frame"
+            | "frameset"
+    )
+}
+
 /// The next smaller size; a browser stops at six pixels.
 fn smaller(font_px: f32) -> f32 {
     (font_px * 0.83).max(font_px.min(6.0))
@@ -71,7 +89,7 @@ fn smaller(font_px: f32) -> f32 {
 pub(super) fn usual_style(name: &str, role: Role, element: &Element, style: &mut Computed) {
     match role {
         Role::Preformatted => (style.space, style.nowrap) = (TextSpace::Keep, true),
-        Role::Link if attribute(element, "href").is_some() => style.set_color(Color::LINK),
+        Role::Link if attribute(element, "href").is_some() => style.set_color(style.link),
         Role::Drawing => style.doubts.add(Doubt::Element),
         Role::Raised | Role::Lowered => style.font_px = smaller(style.font_px),
         Role::RubyText => style.font_px *= 0.5,

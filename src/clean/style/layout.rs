@@ -135,7 +135,7 @@ impl Computed {
                 continue;
             }
             if pixels <= OFF_PAGE && !matches!(by, Length::Share(_)) || pixels >= FAR_AWAY {
-                self.gone = !self.doubts.has(Doubt::Moved);
+                self.gone |= !self.doubts.has(Doubt::Moved);
             }
             self.doubts.add(Doubt::Moved);
         }
@@ -155,7 +155,11 @@ impl Computed {
             [Slot::PaddingLeft, Slot::PaddingRight, Slot::PaddingTop, Slot::PaddingBottom]
                 .map(pixels);
         if [left, top].into_iter().any(|margin| margin <= OFF_PAGE) {
-            self.gone = !self.doubts.has(Doubt::Moved);
+            // Of what a share is taken depends on the boxes around.
+            let is_share = [Slot::MarginLeft, Slot::MarginTop]
+                .into_iter()
+                .any(|slot| matches!(slots.length(slot), Some(Length::Share(_))));
+            self.gone |= !is_share && !self.doubts.has(Doubt::Moved);
             self.doubts.add(Doubt::Moved);
         }
         let usual = |margin: f32, low: f32| (low..=400.0).contains(&margin);
@@ -182,7 +186,7 @@ impl Computed {
         }
         let indent = pixels(Slot::TextIndent);
         if kind != BoxKind::Inline && indent <= OFF_PAGE {
-            self.gone = !self.doubts.has(Doubt::Moved);
+            self.gone |= !self.doubts.has(Doubt::Moved);
         }
         if indent < -(left.max(0.0) + inner_left) - 30.0
             || indent > 400.0

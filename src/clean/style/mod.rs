@@ -5,7 +5,8 @@
 //! `text` reads a value, `property` knows the harmless properties, `declaration` turns declarations
 //! into values or doubts, `sheet` holds rules with their layers and `condition`s, `selector` matches
 //! them within a budget, `computed` adds up what is inherited, `impact` says what declarations could
-//! do wherever they apply, and `verdict` goes through the tree.
+//! do wherever they apply, `verdict` goes through the tree, and `unseen` knows the
+//! elements of which no text is read.
 
 mod boxes;
 mod color;
@@ -24,6 +25,7 @@ mod seen;
 mod selector;
 mod sheet;
 mod text;
+mod unseen;
 mod value;
 mod verdict;
 

@@ -23,7 +23,6 @@ const HARMLESS: &[&str] = &[
     "background-size",
     "behavior",
     "border-collapse",
-    "border-image",
     "border-spacing",
     "box-align",
     "box-flex",
@@ -132,7 +131,7 @@ const HARMLESS: &[&str] = &[
 ];
 
 /// Families of properties of which no member can hide text.
-const STARTS: [&str; 19] = [
+const STARTS: [&str; 18] = [
     "font-variant",
     "font-synthesis",
     "text-wrap",
@@ -150,7 +149,6 @@ const STARTS: [&str; 19] = [
     "page-break-",
     "column-break-",
     "background-position",
-    "border-image-",
     "color-interpolation",
 ];
 

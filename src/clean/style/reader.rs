@@ -107,10 +107,11 @@ impl Reader<'_> {
             "text-shadow" => self.shadow(Slot::TextShadow, text, 3.0),
             "box-shadow" => self.shadow(Slot::BoxShadow, text, 8.0),
             "text-stroke" | "text-stroke-width" => self.stroke(text),
-            "text-stroke-color" => {}
+            "text-stroke-color" => self.one(Slot::StrokeColor, true, text, color),
             "clip" => self.clip(text),
             "clip-path" => self.clip_path(text),
             "transform" | "translate" => self.movement(name, text),
+            "border-image" | "border-image-source" => self.border_image(text),
             _ => self.box_property(name, text),
         }
     }
@@ -123,8 +124,10 @@ impl Reader<'_> {
         }
         let words = text.words();
         let Some(at) = words.iter().position(|word| font_size(word).is_some()) else { return };
-        if let Some(size) = font_size(words[at]) {
-            self.push(Slot::FontSize, size);
+        let is_understood = words[..at].iter().all(|word| is_font_keyword(word));
+        match font_size(words[at]) {
+            Some(size) if is_understood => self.push(Slot::FontSize, size),
+            _ => self.push(Slot::FontSize, Value::Doubt(Doubt::Sized)),
         }
         let has_height = text.text.contains('/');
         let height = words.get(at + 1).filter(|_| has_height).and_then(|word| line_height(word));
@@ -143,4 +146,12 @@ impl Reader<'_> {
             self.push(Slot::WordListLevel, Value::Number(f32::from(level.clamp(1, 9))));
         }
     }
+}
+
+/// Words that stand before the size in `font`.
+fn is_font_keyword(word: &str) -> bool {
+    matches!(word, "normal" | "italic" | "oblique" | "bold" | "bolder" | "lighter" | "small-caps")
+        || word.ends_with("condensed")
+        || word.ends_with("expanded")
+        || word.parse::<u16>().is_ok_and(|weight| (1..=1000).contains(&weight))
 }

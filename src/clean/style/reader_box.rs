@@ -45,6 +45,7 @@ impl Reader<'_> {
             "overflow-x" => self.one(Slot::OverflowX, false, text, overflow),
             "overflow-y" => self.one(Slot::OverflowY, false, text, overflow),
             "outline" | "outline-width" => self.outline(text),
+            _ if name.starts_with("border-image-") => {}
             "border" => {
                 let words = text.words();
                 self.push(Slot::BorderNone, Value::Flag(words.contains(&"none")));

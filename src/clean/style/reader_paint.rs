@@ -8,6 +8,9 @@ use super::text::{Text, argument, words};
 use super::value::{color, lengths_within, plain_lengths, small_lengths};
 use crate::model::Doubt;
 
+/// An inner shadow that is blurred no further stays at the edge of its box.
+const INSET_BLUR: f32 = 16.0;
+
 impl Reader<'_> {
     pub(super) fn background(&mut self, text: &Text<'_>) {
         let words = text.words();
@@ -65,13 +68,19 @@ impl Reader<'_> {
             "none" | "initial" | "unset" | "revert" => Value::Flag(false),
             "inherit" => Value::Inherit,
             _ if text.is_computed() => Value::Doubt(Doubt::Computed),
-            _ if is_inset => Value::Flag(false),
+            value if is_inset && lengths_within(value, reach, INSET_BLUR) => Value::Flag(false),
             value => match lengths_within(value, reach, 40.0) {
                 true => Value::Flag(true),
                 false => Value::Doubt(Doubt::Covered),
             },
         };
         self.push(slot, value);
+    }
+
+    /// A picture on the border can fill the box and reach beyond it.
+    pub(super) fn border_image(&mut self, text: &Text<'_>) {
+        let is_picture = text.text.contains('(') || text.text == "inherit";
+        self.other("border-image", is_picture.then_some(Doubt::Covered));
     }
 
     pub(super) fn stroke(&mut self, text: &Text<'_>) {
@@ -81,7 +90,11 @@ impl Reader<'_> {
             value if !text.is_computed() && small_lengths(value, 1.0) => Value::Flag(true),
             _ => Value::Doubt(Doubt::Painted),
         };
+        let own_color = text.words().into_iter().find_map(color);
         self.push(Slot::Stroke, value);
+        if let Some(own_color) = own_color {
+            self.push(Slot::StrokeColor, own_color);
+        }
     }
 
     pub(super) fn outline(&mut self, text: &Text<'_>) {

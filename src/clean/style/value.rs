@@ -227,10 +227,20 @@ pub(super) fn plain_lengths(list: &str) -> Option<Vec<f32>> {
 
 /// Is every length in it at most so many pixels?
 pub(super) fn small_lengths(value: &str, most: f32) -> bool {
-    words(value).iter().all(|word| match Length::parse(word) {
+    words(value).iter().all(|word| match line_width(word) {
         Some(length) => length.pixels(16.0, 16.0).abs() <= most,
         None => word.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'#'),
     })
+}
+
+/// A length, or a keyword for the width of a line.
+pub(super) fn line_width(word: &str) -> Option<Length> {
+    match word {
+        "thin" => Some(Length::Px(1.0)),
+        "medium" => Some(Length::Px(3.0)),
+        "thick" => Some(Length::Px(5.0)),
+        _ => Length::parse(word),
+    }
 }
 
 /// The same for a list of shadows, where the third length of each is a blur.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use ego_tree::NodeRef;
+use html5ever::ns;
 use scraper::Node;
 use scraper::node::Element;
 
@@ -52,30 +53,30 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> Vec<Verdict> {
     judge.finish()
 }
 
-struct Judge<'a> {
-    work: &'a Work,
-    sheet: Sheet,
+pub(super) struct Judge<'a> {
+    pub(super) work: &'a Work,
+    pub(super) sheet: Sheet,
     verdicts: Vec<Verdict>,
     /// Where the declarations of a `style` attribute are in `declarations`.
     remembered: HashMap<&'a str, Range<usize>>,
     declarations: Vec<Declaration>,
-    slots: Slots,
+    pub(super) slots: Slots,
     /// Doubts about all text.
     field: Doubts,
     /// Elements whose text may be covered.
-    covers: Vec<u32>,
+    pub(super) covers: Vec<u32>,
     pulls: bool,
     paints_layers: bool,
 }
 
 /// An element that is open.
-struct Frame<'a> {
+pub(super) struct Frame<'a> {
     node: NodeRef<'a, Node>,
-    at: usize,
-    style: Computed,
-    is_flex: bool,
+    pub(super) at: usize,
+    pub(super) style: Computed,
+    pub(super) is_flex: bool,
     /// The nearest table, for what columns do to its cells.
-    table: Option<u32>,
+    pub(super) table: Option<u32>,
 }
 
 impl<'a> Judge<'a> {
@@ -170,6 +171,7 @@ impl<'a> Judge<'a> {
                     "text" => Color::parse_legacy(value)
                         .into_iter()
                         .for_each(|color| style.set_color(color)),
+                    "link" => style.link = Color::parse_legacy(value).unwrap_or(style.link),
                     "background" => style.doubts.add(Doubt::Painted),
                     _ => {}
                 }
@@ -277,6 +279,7 @@ impl<'a> Judge<'a> {
         for (name, value) in &element.attrs {
             match &*name.local {
                 "style" => inline = Some(&**value),
+                "hidden" if element.name.ns != ns!(html) => style.doubts.add(Doubt::Element),
                 "hidden" => {
                     is_hidden = true;
                     if value.eq_ignore_ascii_case("until-found") {
@@ -326,7 +329,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Puts what rules and the `style` attribute declare into `slots`.
-    fn declare(
+    pub(super) fn declare(
         &mut self,
         tag: &'a Element,
         element: &Matched<'_>,
@@ -372,7 +375,7 @@ impl<'a> Judge<'a> {
         read
     }
 
-    fn note_impact(&mut self, impact: Impact, style: &Computed) {
+    pub(super) fn note_impact(&mut self, impact: Impact, style: &Computed) {
         if style.is_gone() {
             return;
         }
@@ -403,47 +406,6 @@ impl<'a> Judge<'a> {
             && !text.trim().is_empty()
         {
             self.cover(style);
-        }
-    }
-
-    /// Elements that show nothing of their own can still say how others are shown.
-    fn note_unseen(
-        &mut self,
-        node: NodeRef<'a, Node>,
-        element: &'a Element,
-        parent: Option<&Frame<'a>>,
-    ) {
-        let Some(parent) = parent else { return };
-        match element.name() {
-            "col" => self.note_column(node, element, parent),
-            "colgroup" => {
-                self.note_column(node, element, parent);
-                for column in node.children() {
-                    if let Some(element) = column.value().as_element() {
-                        self.note_column(column, element, parent);
-                    }
-                }
-            }
-            "template" if attribute(element, "shadowrootmode").is_some() => {
-                self.covers.push(u32::try_from(parent.at).unwrap_or(0));
-            }
-            _ => {}
-        }
-    }
-
-    /// A column can hide the cells in it or lie behind them.
-    fn note_column(&mut self, node: NodeRef<'a, Node>, element: &'a Element, parent: &Frame<'a>) {
-        let mut style = parent.style;
-        self.slots.clear();
-        let column = Matched::new(node, self.work);
-        self.declare(element, &column, attribute(element, "style"), &mut style);
-        let (flow, impact) = style.apply(&self.slots, BoxKind::TablePart, false, 0);
-        let changes = style.sight() != parent.style.sight()
-            || impact.paints
-            || flow.display.is_some()
-            || attribute(element, "bgcolor").is_some();
-        if let (true, Some(table)) = (changes, parent.table) {
-            self.covers.push(table);
         }
     }
 

@@ -1,0 +1,79 @@
+//! Elements of which no text is read: columns, videos, scripts. They can still say how the text of
+//! others is shown, or lie over it.
+
+use ego_tree::NodeRef;
+use scraper::Node;
+use scraper::node::Element;
+
+use super::boxes::BoxKind;
+use super::element_style::makes_a_box;
+use super::selector::Matched;
+use super::verdict::{Frame, Judge};
+use crate::clean::element::attribute;
+
+impl<'a> Judge<'a> {
+    /// Elements that show nothing of their own can still say how others are shown.
+    pub(super) fn note_unseen(
+        &mut self,
+        node: NodeRef<'a, Node>,
+        element: &'a Element,
+        parent: Option<&Frame<'a>>,
+    ) {
+        let Some(parent) = parent else { return };
+        match element.name() {
+            "col" => self.note_column(node, element, parent),
+            "colgroup" => {
+                self.note_column(node, element, parent);
+                for column in node.children() {
+                    if let Some(element) = column.value().as_element() {
+                        self.note_column(column, element, parent);
+                    }
+                }
+            }
+            "template" if attribute(element, "shadowrootmode").is_some() => {
+                self.covers.push(u32::try_from(parent.at).unwrap_or(0));
+            }
+            name => self.note_box(node, element, parent, makes_a_box(name)),
+        }
+    }
+
+    /// A box of which no text is read can lie over text: a video, or a script that is displayed.
+    fn note_box(
+        &mut self,
+        node: NodeRef<'a, Node>,
+        element: &'a Element,
+        parent: &Frame<'a>,
+        is_box: bool,
+    ) {
+        let inline = attribute(element, "style");
+        if parent.style.is_gone() || (inline.is_none() && self.sheet.is_empty()) {
+            return;
+        }
+        let mut style = parent.style;
+        self.slots.clear();
+        let element_in_tree = Matched::new(node, self.work);
+        self.declare(element, &element_in_tree, inline, &mut style);
+        let (flow, mut impact) =
+            style.apply(&self.slots, BoxKind::InlineBlock, parent.is_flex, u32::MAX);
+        if is_box || flow.display.is_some() {
+            impact.paints |= is_box;
+            self.note_impact(impact, &style);
+        }
+    }
+
+    /// A column can hide the cells in it or lie behind them.
+    fn note_column(&mut self, node: NodeRef<'a, Node>, element: &'a Element, parent: &Frame<'a>) {
+        let mut style = parent.style;
+        self.slots.clear();
+        let column = Matched::new(node, self.work);
+        self.declare(element, &column, attribute(element, "style"), &mut style);
+        let (flow, impact) = style.apply(&self.slots, BoxKind::TablePart, false, 0);
+        let changes = style.sight() != parent.style.sight()
+            || impact.paints
+            || flow.display.is_some()
+            || attribute(element, "bgcolor").is_some();
+        if let (true, Some(table)) = (changes, parent.table) {
+            self.covers.push(table);
+        }
+    }
+}
