@@ -9,10 +9,10 @@
 use std::time::{Duration, Instant};
 
 use heartbeat::clock::Clock;
-use heartbeat::dedupe::{self, Known, Seen};
+use heartbeat::dedupe::{self, Seen, Write};
 use heartbeat::event::{Decision, Reason};
 use heartbeat::model::{ItemId, ItemKey};
-use heartbeat::store::{Journal, PageRecord, Planned, Store, Write};
+use heartbeat::store::{Journal, PageRecord, Planned, Store};
 use rusqlite::{Connection, params};
 
 const PAGE: usize = 200;
@@ -85,18 +85,14 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
         let known = journal.store().items().known(seen).await.unwrap();
         let mut record = PageRecord::default();
         for (key, text) in page {
-            let known = known.get(key).map(|known| Known {
-                revision: known.revision,
-                phase: known.phase,
-                reason: known.reason,
-                next_attempt: known.next_attempt,
-                fingerprint: known.fingerprint.clone(),
-                processed_fingerprint: known.processed_fingerprint.clone(),
-                verdict: None,
-                exhausted: false,
-            });
-            let seen = Seen { fingerprint: text, revision: 1, terminal: false };
-            let decision = dedupe::decide(seen, known.as_ref(), now).decision;
+            let seen = Seen {
+                fingerprint: text,
+                revision: 1,
+                terminal: false,
+                readable: true,
+                max_attempts: 3,
+            };
+            let decision = dedupe::decide(seen, known.get(key), now).decision;
             let is_work = matches!(decision, Decision::New | Decision::Changed);
             work += usize::from(is_work);
             let write = if is_work && store_work { Write::Row } else { Write::Nothing };

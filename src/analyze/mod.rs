@@ -50,7 +50,7 @@ pub fn render(
     let system = prompts.render(Template::DeepSystem, system)?;
     let values = context! {
         fence => fence.tag(),
-        id => request.item.item.id.0,
+        id => request.item.facts.id.0,
         item => fence.guard(&item.text),
         marks => item.marks(),
         verdict => fence.guard(&verdict_text(request.verdict)),

@@ -73,7 +73,7 @@ pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
     newest_first.reverse();
     result.extend(newest_first);
     result.retain(|field| !field.full.is_empty() || !field.tight.is_empty());
-    CleanItem { item, fields: result, alarms, stats }
+    CleanItem { facts: item, fields: result, alarms, stats }
 }
 
 /// Stands for an item for which there was no time: a mark in place of each text.
@@ -95,7 +95,7 @@ pub fn without_time(mut item: WorkItem) -> CleanItem {
             CleanField { name, full: mark.clone(), tight: mark.clone() }
         })
         .collect();
-    CleanItem { item, fields, alarms, stats }
+    CleanItem { facts: item, fields, alarms, stats }
 }
 
 /// What is left of an item's budget, in bytes.
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(names, ["System.Description", "comment by Jane Doe"]);
         assert_eq!(cleaned.fields[0].full, "See [docs](https://e.com/x)");
         assert_eq!(cleaned.fields[0].tight, "See docs");
-        assert_eq!(cleaned.item.title, "Login fails");
-        assert!(cleaned.item.texts.is_empty() && cleaned.item.comments.is_empty());
+        assert_eq!(cleaned.facts.title, "Login fails");
+        assert!(cleaned.facts.texts.is_empty() && cleaned.facts.comments.is_empty());
         assert_eq!(cleaned.stats.raw_bytes, link.len() + 8 + 11);
     }
 

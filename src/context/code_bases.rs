@@ -94,9 +94,9 @@ impl CodeBases {
 
     /// The code base for an item: the one a route leads to, or the default.
     fn root_for(&self, item: &CleanItem) -> PathBuf {
-        let area = item.item.area_path.as_deref().unwrap_or_default();
+        let area = item.facts.area_path.as_deref().unwrap_or_default();
         let repository = &self.config.repository;
-        route_for(&repository.routes, area, &item.item.item_type)
+        route_for(&repository.routes, area, &item.facts.item_type)
             .map_or_else(|| repository.path.clone(), |route| route.path.clone())
     }
 }

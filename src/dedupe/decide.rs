@@ -15,6 +15,10 @@ pub struct Seen<'a> {
     pub revision: i64,
     /// Its workflow state is one in which items are finished.
     pub terminal: bool,
+    /// False: its texts could not be cleaned.
+    pub readable: bool,
+    /// Attempts that one text has.
+    pub max_attempts: u32,
 }
 
 /// What was decided.
@@ -26,11 +30,23 @@ pub struct Decided {
     pub reason: Reason,
     /// Triage's answer from an earlier run, if it still applies: the item is not asked about again.
     pub verdict: Option<Verdict>,
+    pub write: Write,
+}
+
+/// What a decision changes in the item's row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// The row is up to date.
+    Nothing,
+    /// Only what does not reach the prompt changed: revision, date, title for displays.
+    Touch,
+    /// A new text or another phase.
+    Row,
 }
 
 /// What the state says about an item.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct KnownItem {
     pub phase: Phase,
     /// Why it is in this phase.
     pub reason: Reason,
@@ -44,13 +60,28 @@ pub struct Known {
     pub processed_fingerprint: Option<String>,
     /// Triage's answer for `fingerprint`.
     pub verdict: Option<Verdict>,
-    /// Every attempt on the text that is seen now is used up.
-    pub exhausted: bool,
+    /// Attempts used on the text that is seen now, whenever that was.
+    pub attempts: u32,
+    /// How many runs have deferred it.
+    pub deferrals: u32,
 }
 
 /// Decides. Total: every combination has an answer.
-pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided {
-    let plain = |decision, reason| Decided { decision, reason, verdict: None };
+pub fn decide(seen: Seen<'_>, known: Option<&KnownItem>, now: Timestamp) -> Decided {
+    let (mut decision, mut reason, verdict) = judge(seen, known, now);
+    if !seen.readable && matches!(decision, Decision::New | Decision::Changed) {
+        (decision, reason) = (Decision::Parked, Reason::CannotBeRead);
+    }
+    let write = row_write(seen, known, decision, reason);
+    Decided { decision, reason, verdict, write }
+}
+
+fn judge(
+    seen: Seen<'_>,
+    known: Option<&KnownItem>,
+    now: Timestamp,
+) -> (Decision, Reason, Option<Verdict>) {
+    let plain = |decision, reason| (decision, reason, None);
     let Some(known) = known else {
         return if seen.terminal {
             plain(Decision::Unchanged, Reason::OutOfQuery)
@@ -84,7 +115,9 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
     match known.phase {
         Phase::Parked if same_as_seen => plain(Decision::Parked, known.reason),
         // A text that came back after its attempts were used up gets no new ones.
-        _ if known.exhausted => plain(Decision::Parked, Reason::AttemptsExhausted),
+        _ if known.attempts >= seen.max_attempts => {
+            plain(Decision::Parked, Reason::AttemptsExhausted)
+        }
         Phase::Waiting
             if same_as_seen && known.next_attempt.is_some_and(|at| lies_ahead(at, now)) =>
         {
@@ -102,8 +135,34 @@ pub fn decide(seen: Seen<'_>, known: Option<&Known>, now: Timestamp) -> Decided 
                 Decision::Changed
             };
             let verdict = known.verdict.clone().filter(|_| again && is_comparable);
-            Decided { decision, reason, verdict }
+            (decision, reason, verdict)
         }
+    }
+}
+
+/// What a decision changes in the row: nothing, if the row says it already.
+fn row_write(
+    seen: Seen<'_>,
+    known: Option<&KnownItem>,
+    decision: Decision,
+    reason: Reason,
+) -> Write {
+    let Some(known) = known else {
+        // Finished before it was ever seen.
+        return if decision == Decision::Unchanged { Write::Nothing } else { Write::Row };
+    };
+    let stands = match decision {
+        Decision::New | Decision::Changed => known.phase == Phase::Pending,
+        Decision::Unchanged if reason == Reason::OutOfQuery => return Write::Nothing,
+        Decision::Unchanged => known.phase == Phase::Done,
+        Decision::Waiting => known.phase == Phase::Waiting,
+        Decision::Parked => known.phase == Phase::Parked,
+        Decision::Deferred | Decision::Vanished => return Write::Nothing,
+    };
+    match (stands && known.fingerprint == seen.fingerprint, known.revision == seen.revision) {
+        (true, true) => Write::Nothing,
+        (true, false) => Write::Touch,
+        (false, _) => Write::Row,
     }
 }
 
@@ -125,8 +184,12 @@ mod tests {
         format!("2:{text}")
     }
 
-    fn known(phase: Phase, fingerprint: &str, processed: Option<&str>) -> Known {
-        Known {
+    fn seen(fingerprint: &str, revision: i64) -> Seen<'_> {
+        Seen { fingerprint, revision, terminal: false, readable: true, max_attempts: 3 }
+    }
+
+    fn known(phase: Phase, fingerprint: &str, processed: Option<&str>) -> KnownItem {
+        KnownItem {
             phase,
             reason: Reason::FirstSeen,
             next_attempt: None,
@@ -134,21 +197,22 @@ mod tests {
             fingerprint: new_form(fingerprint),
             processed_fingerprint: processed.map(new_form),
             verdict: None,
-            exhausted: false,
+            attempts: 0,
+            deferrals: 0,
         }
     }
 
-    fn waiting(next_attempt: Option<Timestamp>, fingerprint: &str) -> Known {
-        Known { next_attempt, ..known(Phase::Waiting, fingerprint, None) }
+    fn waiting(next_attempt: Option<Timestamp>, fingerprint: &str) -> KnownItem {
+        KnownItem { next_attempt, ..known(Phase::Waiting, fingerprint, None) }
     }
 
-    fn parked(reason: Reason, fingerprint: &str) -> Known {
-        Known { reason, ..known(Phase::Parked, fingerprint, None) }
+    fn parked(reason: Reason, fingerprint: &str) -> KnownItem {
+        KnownItem { reason, ..known(Phase::Parked, fingerprint, None) }
     }
 
-    fn decided(known: Option<Known>, fingerprint: &str) -> (Decision, Reason) {
+    fn decided(known: Option<KnownItem>, fingerprint: &str) -> (Decision, Reason) {
         let fingerprint = &new_form(fingerprint);
-        let seen = Seen { fingerprint, revision: 2, terminal: false };
+        let seen = seen(fingerprint, 2);
         let decided = decide(seen, known.as_ref(), now());
         (decided.decision, decided.reason)
     }
@@ -182,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_item_that_reached_a_terminal_state_is_left_alone() {
-        let seen = Seen { fingerprint: "2:b", revision: 2, terminal: true };
+        let seen = Seen { terminal: true, ..seen("2:b", 2) };
         let known = known(Phase::Pending, "a", None);
         let left = decide(seen, Some(&known), now());
         assert_eq!((left.decision, left.reason), (Decision::Vanished, Reason::OutOfQuery));
@@ -192,21 +256,21 @@ mod tests {
     #[test]
     fn a_text_whose_attempts_are_used_up_gets_no_new_ones_by_coming_back() {
         for phase in [Phase::Pending, Phase::Vanished, Phase::Done] {
-            let known = Known { exhausted: true, ..known(phase, "b", None) };
+            let known = KnownItem { attempts: 3, ..known(phase, "b", None) };
             assert_eq!(decided(Some(known), "a"), (Decision::Parked, Reason::AttemptsExhausted));
         }
     }
 
     #[test]
     fn an_upgrade_alone_makes_no_work_and_an_edit_does() {
-        let older = |phase, processed: bool| Known {
+        let older = |phase, processed: bool| KnownItem {
             fingerprint: "79dea57e".into(),
             processed_fingerprint: processed.then(|| "79dea57e".into()),
             reason: Reason::ForAPerson,
             ..known(phase, "", None)
         };
-        let at = |revision, known: Known| {
-            let seen = Seen { fingerprint: "2:a", revision, terminal: false };
+        let at = |revision, known: KnownItem| {
+            let seen = seen("2:a", revision);
             let decided = decide(seen, Some(&known), now());
             (decided.decision, decided.reason)
         };
@@ -226,7 +290,7 @@ mod tests {
     }
 
     /// What is known of an item in any phase, last seen with this text.
-    fn any_known(seen_before: &'static str) -> impl Strategy<Value = Known> {
+    fn any_known(seen_before: &'static str) -> impl Strategy<Value = KnownItem> {
         prop_oneof![
             Just(known(Phase::Pending, seen_before, None)),
             Just(known(Phase::Claimed, seen_before, None)),
@@ -244,14 +308,14 @@ mod tests {
         fn what_was_finished_with_this_text_is_never_work_again(
             known in prop_oneof![any_known("a"), any_known("b")], processed in "[ab]",
         ) {
-            let known = Known { processed_fingerprint: Some(new_form(&processed)), ..known };
+            let known = KnownItem { processed_fingerprint: Some(new_form(&processed)), ..known };
             let (decision, _) = decided(Some(known), &processed);
             prop_assert!(!matches!(decision, Decision::New | Decision::Changed));
         }
 
         #[test]
         fn new_text_is_always_work_unless_it_is_in_flight(known in any_known("a")) {
-            let known = Known { processed_fingerprint: Some(new_form("b")), ..known };
+            let known = KnownItem { processed_fingerprint: Some(new_form("b")), ..known };
             let phase = known.phase;
             let (decision, _) = decided(Some(known), "c");
             prop_assert_eq!(

@@ -35,8 +35,8 @@ pub fn fingerprint(item: &CleanItem, inputs: &FingerprintInputs<'_>) -> String {
         hash.update(text.as_bytes());
     };
     part(inputs.prompt_version);
-    part(&item.item.item_type);
-    part(&item.item.title);
+    part(&item.facts.item_type);
+    part(&item.facts.title);
     for field in &item.fields {
         part(&field.name);
         part(&field.full);
@@ -75,7 +75,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn watched_value(item: &CleanItem, field: WatchedField) -> String {
-    let item = &item.item;
+    let item = &item.facts;
     let optional = |text: &Option<String>| text.clone().unwrap_or_default();
     match field {
         // Not a field of the item.
@@ -124,7 +124,7 @@ pub(super) mod tests {
         let field =
             CleanField { name: "System.Description".into(), full: text.into(), tight: text.into() };
         let (alarms, stats) = (Alarms::default(), TextStats::default());
-        CleanItem { item, fields: vec![field], alarms, stats }
+        CleanItem { facts: item, fields: vec![field], alarms, stats }
     }
 
     const INPUTS: FingerprintInputs<'_> =
@@ -142,11 +142,11 @@ pub(super) mod tests {
     fn what_does_not_reach_the_prompt_does_not_matter() {
         let before = item(1, "text");
         let mut after = before.clone();
-        after.item.rev = 9;
-        after.item.tags.push("heartbeat".into());
-        after.item.state = "Resolved".into();
-        after.item.priority = Some(1);
-        after.item.links.items = 3;
+        after.facts.rev = 9;
+        after.facts.tags.push("heartbeat".into());
+        after.facts.state = "Resolved".into();
+        after.facts.priority = Some(1);
+        after.facts.links.items = 3;
         assert_eq!(fingerprint(&before, &INPUTS), fingerprint(&after, &INPUTS));
     }
 
@@ -167,7 +167,7 @@ pub(super) mod tests {
     fn watched_fields_matter_whatever_their_order() {
         let before = item(1, "text");
         let mut after = before.clone();
-        after.item.priority = Some(1);
+        after.facts.priority = Some(1);
         let one = [WatchedField::Priority, WatchedField::Tags];
         let other = [WatchedField::Tags, WatchedField::Priority];
         let (one, other) = (

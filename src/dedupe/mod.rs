@@ -8,7 +8,7 @@ mod fingerprint;
 mod queue;
 mod retry;
 
-pub use decide::{Decided, Known, Seen, decide};
+pub use decide::{Decided, KnownItem, Seen, Write, decide};
 pub use fingerprint::{FingerprintInputs, fingerprint, is_older_form, raw_fingerprint};
 pub use queue::{Queue, QueuePosition, QueuedItem, in_order};
 pub use retry::{RetryPolicy, next_attempt};

@@ -27,25 +27,30 @@ pub struct QueuedItem {
 }
 
 impl QueuedItem {
+    /// Its number, title, state and so on.
+    pub fn facts(&self) -> &WorkItem {
+        &self.item.facts
+    }
+
     /// Its key in the state.
     pub fn key(&self) -> &ItemKey {
-        &self.item.item.key
+        &self.facts().key
     }
 
     /// Its number in the tracker.
     pub fn id(&self) -> ItemId {
-        self.item.item.id
+        self.facts().id
     }
 
     /// The revision that was read.
     pub fn revision(&self) -> i64 {
-        self.item.item.rev
+        self.facts().rev
     }
 
     /// Where it stands in the queue.
     pub fn position(&self, order: &Order) -> QueuePosition {
         let complexity = self.verdict.as_ref().map(|verdict| verdict.complexity);
-        QueuePosition::of(&self.item.item, self.deferrals, complexity, order)
+        QueuePosition::of(self.facts(), self.deferrals, complexity, order)
     }
 }
 
@@ -186,7 +191,7 @@ mod tests {
     }
 
     fn place(id: i64, deferrals: u32, priority: Option<i64>) -> QueuePosition {
-        let mut item = item(id, "").item;
+        let mut item = item(id, "").facts;
         item.priority = priority;
         QueuePosition::of(&item, deferrals, None, &order())
     }
@@ -231,7 +236,7 @@ mod tests {
     fn the_order_is_as_configured() {
         let order = Order { by: vec![OrderBy::Complexity, OrderBy::Age], urgent_priority: 0 };
         let at =
-            |id, complexity| QueuePosition::of(&item(id, "").item, 9, Some(complexity), &order);
+            |id, complexity| QueuePosition::of(&item(id, "").facts, 9, Some(complexity), &order);
         let mut queue = Queue::new(3);
         queue.push(at(1, Complexity::Complex), 1);
         queue.push(at(2, Complexity::Trivial), 2);

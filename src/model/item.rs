@@ -142,8 +142,9 @@ pub struct CleanField {
 /// A work item ready for a prompt: metadata, clean texts, what cleaning noticed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CleanItem {
-    /// The item; its `texts` and `comments` are emptied, their clean form is in `fields`.
-    pub item: WorkItem,
+    /// Its number, title, state and so on. `texts` and `comments` are empty here: their clean form is
+    /// in `fields`.
+    pub facts: WorkItem,
     /// Clean texts, in the item's order, comments last.
     pub fields: Vec<CleanField>,
     /// Hidden and invisible text.

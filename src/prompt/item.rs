@@ -41,7 +41,7 @@ pub fn item_text(item: &CleanItem, detail: Detail, max_tokens: u32) -> ItemText 
         Detail::Tight => item.stats.tight_cut_bytes,
         Detail::Full => item.stats.cut_bytes,
     };
-    let mut lines = vec![one_line(&item.item.title), facts(item)];
+    let mut lines = vec![one_line(&item.facts.title), facts(item)];
     for field in &item.fields {
         let text = match detail {
             Detail::Tight => &field.tight,
@@ -66,7 +66,7 @@ fn without_mark(text: &str) -> &str {
 }
 
 fn facts(clean: &CleanItem) -> String {
-    let item = &clean.item;
+    let item = &clean.facts;
     let mut facts = vec![one_line(&item.item_type), one_line(&item.state)];
     facts.extend(item.priority.map(|priority| format!("priority {priority}")));
     facts.extend(

@@ -44,7 +44,7 @@ pub(super) async fn clean_page(cx: &RunContext, page: Page) -> Result<CleanPage,
         alarms: items.iter().filter(|item| item.alarms.any()).count() as u64,
     });
     for item in items.iter().filter(|item| item.alarms.any()) {
-        cx.emit(Event::TextAlarm { item: item.item.key.clone(), alarms: item.alarms });
+        cx.emit(Event::TextAlarm { item: item.facts.key.clone(), alarms: item.alarms });
     }
     Ok(CleanPage { items, failed, vanished, undelivered, cursor })
 }
@@ -75,7 +75,12 @@ fn clean_all(
 pub(super) fn without_texts(mut item: WorkItem) -> CleanItem {
     item.texts.clear();
     item.comments.clear();
-    CleanItem { item, fields: Vec::new(), alarms: Alarms::default(), stats: TextStats::default() }
+    CleanItem {
+        facts: item,
+        fields: Vec::new(),
+        alarms: Alarms::default(),
+        stats: TextStats::default(),
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +118,7 @@ mod tests {
             assert!(item.id != ItemId(2), "a bug in the cleaner");
             without_texts(item)
         });
-        let ids: Vec<_> = cleaned.iter().map(|item| item.item.id.0).collect();
+        let ids: Vec<_> = cleaned.iter().map(|item| item.facts.id.0).collect();
         assert_eq!((ids, failed), (vec![1, 3], vec![item(2)]));
     }
 }

@@ -32,7 +32,6 @@ mod record;
 mod recover;
 mod stop;
 mod triage;
-mod undelivered;
 
 use crate::dedupe::QueuedItem;
 use crate::session::StopHandle;

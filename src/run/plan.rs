@@ -3,14 +3,18 @@
 //! Triage and deep analysis have a queue and a limit each, so that items which wait for a deep
 //! session take nothing from triage.
 
+use std::collections::BTreeMap;
+
 use super::dedupe::{DecidedItem, DecidedPage};
 use super::first_run::{self, FirstRunStep};
-use super::undelivered::Undelivered;
 use super::{RunContext, RunError};
-use crate::dedupe::{Queue, QueuedItem};
+use crate::dedupe::{Queue, QueuedItem, Write};
 use crate::event::{Decision, Event, Reason, Shares};
-use crate::model::ItemKey;
-use crate::store::{FirstRunFact, PageRecord, Write, fault};
+use crate::model::{ItemId, ItemKey};
+use crate::store::{FirstRunFact, PageRecord, fault};
+
+/// Runs that ask for an item which the query named and no read delivered, before it is given up.
+const MOST_RUNS: u32 = 3;
 
 /// The work of one run, first items first.
 pub(super) struct Queues {
@@ -67,7 +71,7 @@ impl Plan {
             first_run: self.first_run.fact(),
             ..PageRecord::default()
         };
-        let delivered = page.items.iter().map(|item| item.item.id());
+        let delivered = page.items.iter().map(|item| item.queued.id());
         let (missing, vanished) = (page.undelivered, page.vanished);
         self.undelivered.note(cx, delivered, missing, vanished, &mut record);
         for item in page.items {
@@ -88,7 +92,7 @@ impl Plan {
                 self.shares.baseline += 1;
             }
             Decision::New | Decision::Changed => {
-                if let Some((over, limit)) = self.enqueue(cx, decided.item) {
+                if let Some((over, limit)) = self.enqueue(cx, decided.queued) {
                     if over == planned.key {
                         planned.decision = Decision::Deferred;
                         planned.reason = limit;
@@ -158,4 +162,54 @@ const fn share_of(shares: &mut Shares, reason: Reason) -> &mut u64 {
 const fn count_over_limit(shares: &mut Shares, reason: Reason) {
     *share_of(shares, reason) -= 1;
     shares.over_limit += 1;
+}
+
+/// Items that the query named and no read delivered, each with the number of runs that asked for it.
+/// They are stored with the cursor that passes them, and asked for in the next runs.
+struct Undelivered(BTreeMap<ItemId, u32>);
+
+impl Undelivered {
+    async fn load(cx: &RunContext) -> Result<Self, RunError> {
+        Ok(Self(cx.store().sources().undelivered(&cx.config.source.name).await?))
+    }
+
+    /// Adds to a page's record what its reads mean for these items.
+    fn note(
+        &mut self,
+        cx: &RunContext,
+        delivered: impl Iterator<Item = ItemId>,
+        missing: Vec<ItemId>,
+        vanished: Vec<ItemId>,
+        record: &mut PageRecord,
+    ) {
+        record.delivered = delivered.filter(|id| self.0.contains_key(id)).collect();
+        for id in missing {
+            let runs = self.0.get(&id).copied().unwrap_or(0) + 1;
+            self.miss(cx, id, runs, record);
+        }
+        for id in vanished {
+            match self.0.get(&id).copied() {
+                Some(runs) => self.miss(cx, id, runs + 1, record),
+                None => record.vanished.push(key(cx, id)),
+            }
+        }
+    }
+
+    fn miss(&mut self, cx: &RunContext, id: ItemId, runs: u32, record: &mut PageRecord) {
+        let item = key(cx, id);
+        // A later page of this run may deliver it.
+        self.0.insert(id, runs);
+        if runs < MOST_RUNS {
+            tracing::warn!(%item, runs, "the query named this item, but the tracker did not deliver it; the next run asks again");
+            record.undelivered.push((id, runs));
+        } else {
+            tracing::error!(%item, runs, "the query named this item, but the tracker never delivered it; giving up until it changes");
+            record.delivered.push(id);
+            record.given_up.push(item);
+        }
+    }
+}
+
+fn key(cx: &RunContext, id: ItemId) -> ItemKey {
+    ItemKey::new(&cx.config.source.name, id)
 }

@@ -8,46 +8,9 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use super::rows::{Ms, from_optional_json, from_word, to_json};
 use super::subjects::{Items, Reader};
 use super::{Journal, Sql, StoreError};
+use crate::dedupe::KnownItem;
 use crate::event::{Decision, Event, Reason};
-use crate::model::{Complexity, ItemId, ItemKey, Phase, Verdict};
-
-/// What is known of an item before a run looks at it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KnownItem {
-    pub phase: Phase,
-    pub reason: Reason,
-    /// Newest revision seen.
-    pub revision: i64,
-    /// Of what would have reached the prompt then.
-    pub fingerprint: String,
-    /// Of what was last finished.
-    pub processed_fingerprint: Option<String>,
-    /// Attempts used on the text that is seen now, whenever that was.
-    pub attempts: u32,
-    /// Not before.
-    pub next_attempt: Option<Timestamp>,
-    /// Runs that left it out.
-    pub deferrals: u32,
-    /// Triage's answer for `fingerprint`.
-    pub verdict: Option<Verdict>,
-}
-
-impl KnownItem {
-    /// By position: this is read for every fetched item.
-    fn from_row(row: &Row<'_>) -> Sql<Self> {
-        Ok(Self {
-            phase: from_word(row, 0)?,
-            reason: from_word(row, 1)?,
-            revision: row.get(2)?,
-            fingerprint: row.get(3)?,
-            processed_fingerprint: row.get(4)?,
-            next_attempt: row.get::<_, Option<Ms>>(5)?.map(|ms| ms.0),
-            deferrals: row.get(6)?,
-            verdict: from_optional_json(row, 7)?,
-            attempts: row.get(8)?,
-        })
-    }
-}
+use crate::model::{Complexity, ItemId, ItemKey, Verdict};
 
 /// How many queued items a run reads again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +30,21 @@ const KNOWN: &str = "SELECT phase, reason, revision, fingerprint, processed_fing
           WHERE a.key = ?1 AND a.fingerprint = ?2 AND a.counted = 1) END AS used
      FROM heartbeat_state WHERE key = ?1";
 
+/// By position: this is read for every fetched item.
+fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
+    Ok(KnownItem {
+        phase: from_word(row, 0)?,
+        reason: from_word(row, 1)?,
+        revision: row.get(2)?,
+        fingerprint: row.get(3)?,
+        processed_fingerprint: row.get(4)?,
+        next_attempt: row.get::<_, Option<Ms>>(5)?.map(|ms| ms.0),
+        deferrals: row.get(6)?,
+        verdict: from_optional_json(row, 7)?,
+        attempts: row.get(8)?,
+    })
+}
+
 impl<R: Reader> Items<'_, R> {
     /// What is known of these items, each with the fingerprint it is seen with.
     pub async fn known(
@@ -79,7 +57,7 @@ impl<R: Reader> Items<'_, R> {
             let mut one = reading.prepare_cached(KNOWN)?;
             let mut known = HashMap::with_capacity(seen.len());
             for (key, fingerprint) in seen {
-                let row = one.query_row(params![key, fingerprint], KnownItem::from_row);
+                let row = one.query_row(params![key, fingerprint], known_item);
                 if let Some(item) = row.optional()? {
                     known.insert(key, item);
                 }

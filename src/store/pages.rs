@@ -9,19 +9,9 @@ use super::rows::Ms;
 use super::sources::{FirstRunFact, move_cursor, remember_undelivered, set_first_run};
 use super::subjects::Items;
 use super::{Journal, Sql, StoreError};
+use crate::dedupe::Write;
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Phase};
-
-/// What a decision makes of an item's row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Write {
-    /// It says everything already.
-    Nothing,
-    /// Only what does not reach the prompt moved: revision, date, title for displays.
-    Touch,
-    /// A new text, or another standing.
-    Row,
-}
 
 /// One item of a page with what was decided for it.
 #[derive(Debug, Clone, PartialEq)]

@@ -100,7 +100,7 @@ pub fn plan_batches(items: &[CleanItem], config: &Triage) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for item in items {
         let text = item_text(item, Detail::Tight, config.max_item_tokens);
-        let item = BatchItem { id: item.item.id, text, news: None };
+        let item = BatchItem { id: item.facts.id, text, news: None };
         match batches.iter_mut().find(|batch| batch.has_room(&item, config)) {
             Some(batch) => batch.items.push(item),
             None => batches.push(Batch { items: vec![item], ..Batch::default() }),

@@ -22,15 +22,15 @@ pub struct Fallback {
 
 /// Deep analysis for priority 1 and 2 and for severity critical or high; a person for the rest.
 pub fn fallback(item: &CleanItem) -> Fallback {
-    let urgent = item.item.priority.is_some_and(|priority| priority <= 2)
-        || item.item.severity.as_deref().is_some_and(is_high);
+    let urgent = item.facts.priority.is_some_and(|priority| priority <= 2)
+        || item.facts.severity.as_deref().is_some_and(is_high);
     let (destination, reason) = match urgent {
         true => (Destination::Deep, "Triage gave no usable verdict; analysed for its priority."),
         false => (Destination::Person, "Triage gave no usable verdict; left to a person."),
     };
     let verdict = Verdict {
         needs_deep_analysis: urgent,
-        ..Verdict::new(item.item.id, Complexity::Moderate, reason)
+        ..Verdict::new(item.facts.id, Complexity::Moderate, reason)
     };
     Fallback { destination, verdict }
 }

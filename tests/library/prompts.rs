@@ -31,10 +31,10 @@ fn page(rendered: &Rendered) -> String {
 #[test]
 fn triage_reads_like_this() {
     let mut second = item(43, "Add a dark mode", "It would be nice.");
-    second.item.item_type = "User Story".to_owned();
-    second.item.priority = None;
-    second.item.severity = None;
-    second.item.tags.clear();
+    second.facts.item_type = "User Story".to_owned();
+    second.facts.priority = None;
+    second.facts.severity = None;
+    second.facts.tags.clear();
     second.alarms.hidden_chars = 12;
     let first =
         item(42, "Total is wrong", "The total of an invoice differs by a cent.\n- open it\n- look");
@@ -280,8 +280,8 @@ fn the_stated_default_depends_on_priority_and_severity() {
         (None, None, Destination::Person),
     ] {
         let mut item = item(1, "Title", "Text");
-        item.item.priority = priority;
-        item.item.severity = severity.map(str::to_owned);
+        item.facts.priority = priority;
+        item.facts.severity = severity.map(str::to_owned);
         let fallback = triage::fallback(&item);
         assert_eq!(fallback.destination, destination, "{priority:?} {severity:?}");
         assert_eq!(fallback.verdict.needs_deep_analysis, destination == Destination::Deep);
@@ -318,7 +318,7 @@ proptest! {
         let batches = triage::plan_batches(&items, &config);
         let mut found: Vec<i64> = batches.iter().flat_map(triage::Batch::ids).map(|id| id.0).collect();
         found.sort_unstable();
-        prop_assert_eq!(found, items.iter().map(|item| item.item.id.0).collect::<Vec<_>>());
+        prop_assert_eq!(found, items.iter().map(|item| item.facts.id.0).collect::<Vec<_>>());
         prop_assert!(batches.iter().all(|batch| batch.items.len() == 1 || batch.tokens() <= u64::from(limit)));
     }
 }

@@ -72,8 +72,8 @@ fn play(own: &[&str], stage: Stage, rendered: &Rendered) -> Played {
 
 fn triage_prompt() -> Rendered {
     let mut wish = item(11, "Add a dark mode", "It would be nice to have.");
-    wish.item.item_type = "User Story".to_owned();
-    wish.item.priority = Some(4);
+    wish.facts.item_type = "User Story".to_owned();
+    wish.facts.priority = Some(4);
     let items = [
         item(10, "Total is wrong", "A race between two workers leads to a deadlock."),
         wish,

@@ -259,7 +259,7 @@ impl CodeBase for Code {
         item: CleanItem,
         _: Verdict,
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
-        let panics = self.0.lock().unwrap().code_panics_for == Some(item.item.id.0);
+        let panics = self.0.lock().unwrap().code_panics_for == Some(item.facts.id.0);
         assert!(!panics, "a bug in the code that builds contexts");
         let root = self.0.lock().unwrap().root.clone().unwrap_or_else(std::env::temp_dir);
         if !root.is_dir() {

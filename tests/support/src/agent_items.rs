@@ -13,7 +13,7 @@ pub fn fence() -> Fence {
 /// A cleaned item with one description.
 pub fn item(id: i64, title: &str, text: &str) -> CleanItem {
     CleanItem {
-        item: WorkItem {
+        facts: WorkItem {
             key: ItemKey::new("ado", ItemId(id)),
             id: ItemId(id),
             rev: 3,

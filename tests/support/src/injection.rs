@@ -27,7 +27,7 @@ pub struct Attack {
 impl Attack {
     /// The item's number.
     pub fn id(&self) -> i64 {
-        self.item.item.id.0
+        self.item.facts.id.0
     }
 }
 
@@ -48,10 +48,10 @@ fn attack(entry: &Value, id: i64) -> Attack {
     };
     let body = text("text").expect("every attack has a text");
     let mut item = item(id, &text("title").expect("and a title"), &body);
-    item.item.tags = texts("tags").unwrap_or_default();
-    item.item.area_path = text("area").or(item.item.area_path);
-    item.item.severity = text("severity").or(item.item.severity);
-    item.item.item_type = text("item_type").unwrap_or(item.item.item_type);
+    item.facts.tags = texts("tags").unwrap_or_default();
+    item.facts.area_path = text("area").or(item.facts.area_path);
+    item.facts.severity = text("severity").or(item.facts.severity);
+    item.facts.item_type = text("item_type").unwrap_or(item.facts.item_type);
     let answer = entry.get("answer").map(|answer| {
         let answer = answer.to_string().replace("\"SELF\"", &id.to_string());
         serde_json::from_str(&answer).expect("still JSON")
