@@ -54,7 +54,7 @@ fn triage_prompt(config: &Config, items: &[CleanItem]) -> Rendered {
 }
 
 fn deep_prompt(config: &Config, item: &CleanItem, context: &str) -> Rendered {
-    let verdict = verdict(item.item.id.0);
+    let verdict = verdict(item.facts.id.0);
     let request = analyze::Request { item, verdict: &verdict, overview: "", context };
     let prompts = Prompts::built_in(config.agent.auth).unwrap();
     analyze::render(&prompts, request, &config.analyze, &fence()).unwrap()
@@ -415,7 +415,7 @@ fn the_injection_corpus_is_one_request_and_calls_nothing() {
     let Some(_) = installed() else { return };
     let attacks: Vec<CleanItem> =
         support::injection::attacks().into_iter().map(|attack| attack.item).collect();
-    let ids: Vec<i64> = attacks.iter().map(|item| item.item.id.0).collect();
+    let ids: Vec<i64> = attacks.iter().map(|item| item.facts.id.0).collect();
     for config in [config(), login()] {
         let rendered = triage_prompt(&config, &attacks);
         let answered = ids.clone();
