@@ -81,7 +81,13 @@ async fn client(base_url: String) {
             let item = clean::clean_item(item, &budget);
             text += item.stats.raw_bytes;
             let fingerprint = dedupe::fingerprint(&item, &INPUTS);
-            let seen = dedupe::Seen { fingerprint: &fingerprint, revision: 1, terminal: false };
+            let seen = dedupe::Seen {
+                fingerprint: &fingerprint,
+                revision: 1,
+                terminal: false,
+                readable: true,
+                max_attempts: 3,
+            };
             std::hint::black_box(dedupe::decide(seen, None, now));
         }
     }

@@ -116,7 +116,7 @@ fn deep_prompt(prompts: &Prompts, config: &Config, fence: &Fence, item: &CleanIt
     let verdict = Verdict {
         needs_deep_analysis: true,
         modules: vec!["Tracking".to_owned()],
-        ..Verdict::new(item.item.id, Complexity::Moderate, "Which step loses the newest event?")
+        ..Verdict::new(item.facts.id, Complexity::Moderate, "Which step loses the newest event?")
     };
     let request = analyze::Request { item, verdict: &verdict, overview: "", context: &context };
     analyze::render(prompts, request, &config.analyze, fence).unwrap()

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::clock::Clock;
+use crate::dedupe::Write;
 use crate::event::{Decision, Event, Reason, RunOutcome, RunSummary, Sink, Trigger};
 use crate::model::{
     Complexity, Confidence, Effort, Finding, ItemId, ItemKey, Outcome, Phase, ProcessIdentity,
