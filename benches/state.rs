@@ -65,6 +65,7 @@ fn planned(key: &ItemKey, text: &str, decision: Decision, write: Write) -> Plann
         title: String::new(),
         item_type: "Bug".into(),
         url: String::new(),
+        area_path: String::new(),
         priority: Some(2),
         revision: 1,
         changed_at: "2026-11-16T08:00:00Z".parse().unwrap(),

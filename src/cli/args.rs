@@ -209,14 +209,17 @@ pub struct RetryArgs {
     #[arg(long, value_name = "TERM,…", value_delimiter = ',', requires = "item")]
     pub terms: Vec<String>,
     /// Requeue all parked items
-    #[arg(long, conflicts_with = "item")]
+    #[arg(long, group = "many", conflicts_with = "item")]
     pub parked: bool,
     /// Requeue all items that failed: waiting for a retry, or parked without attempts left
-    #[arg(long, conflicts_with_all = ["item", "parked"])]
+    #[arg(long, group = "many", conflicts_with_all = ["item", "parked"])]
     pub failed: bool,
     /// Only items parked for this reason, such as attempts_exhausted
     #[arg(long, requires = "parked", value_name = "REASON")]
     pub reason: Option<String>,
+    /// Only items in this area or below it, such as 'Shop\Web' or Shop/Web; case does not matter
+    #[arg(long, requires = "many", value_name = "PATH")]
+    pub area: Option<String>,
     /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,

@@ -14,6 +14,7 @@ pub mod kill;
 mod look;
 mod operate;
 mod retry;
+mod selection;
 pub mod report;
 pub mod service;
 mod show;

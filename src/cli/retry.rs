@@ -5,11 +5,9 @@ use super::args::RetryArgs;
 use super::confirm::confirm;
 use super::error::CommandError;
 use super::exit::Code;
+use super::selection::Selection;
 use super::{Context, show};
-use crate::event::Reason;
-use crate::model::text::in_words;
-use crate::model::{ItemKey, Phase};
-use crate::store::{ItemRow, Journal, RunLock, Store};
+use crate::store::{Journal, RunLock, Store};
 use crate::triage;
 
 impl Context {
@@ -51,37 +49,23 @@ impl Context {
     async fn retry_many(&self, args: &RetryArgs) -> Result<Code, CommandError> {
         let (reading, _) = self.needed_state()?;
         let open = reading.items().open(u32::MAX).await?.first;
-        let keys: Vec<ItemKey> = open
-            .iter()
-            .filter(|item| is_selected(args, item))
-            .map(|item| item.key.clone())
-            .collect();
-        let what = if args.parked { "parked" } else { "failed" };
+        let selection = Selection::new(args, &open);
+        let keys = selection.keys();
         if keys.is_empty() {
-            self.print(&serde_json::json!({ "queued": 0 }), |_| format!("no {what} items\n"))?;
+            let nothing = serde_json::json!({ "queued": 0 });
+            self.print(&nothing, |_| selection.nothing_matches())?;
             return Ok(Code::Done);
         }
-        let question = format!("Requeue {} {what} item(s) with all their attempts?", keys.len());
-        if !confirm(&question, args.yes)? {
+        if !confirm(&selection.question(), args.yes)? {
             return Ok(Code::Done);
         }
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
         let queued = journal.items().requeue_all(keys).await?;
         self.print(&serde_json::json!({ "queued": queued }), |_| {
-            format!("{queued} item(s) are queued again with all their attempts\n")
+            let unknown = selection.unknown_areas().unwrap_or_default();
+            format!("{queued} item(s) are queued again with all their attempts\n{unknown}")
         })?;
         Ok(Code::Done)
     }
-}
-
-/// Items that a person stopped or that triage left to people did not fail.
-fn is_selected(args: &RetryArgs, item: &ItemRow) -> bool {
-    if args.parked {
-        let wanted = args.reason.as_deref().map(|reason| reason.replace(['-', ' '], "_"));
-        let reason = in_words(item.reason).replace(' ', "_");
-        return item.phase == Phase::Parked && wanted.is_none_or(|wanted| wanted == reason);
-    }
-    item.phase == Phase::Waiting
-        || item.phase == Phase::Parked && item.reason == Reason::AttemptsExhausted
 }

@@ -178,8 +178,10 @@ pub fn parse_key(source: &str, item: &str) -> Result<ItemKey, CommandError> {
 /// For a terminal.
 pub fn render_story(story: &Story) -> String {
     let item = &story.item;
+    let area = item.area_path.as_deref().filter(|area| !area.is_empty());
+    let area = area.map(|area| format!(" · {area}")).unwrap_or_default();
     let mut text = format!(
-        "{} {}\n{} · revision {} · changed {}\n{}\n\n{} ({})",
+        "{} {}\n{}{area} · revision {} · changed {}\n{}\n\n{} ({})",
         short_key(&item.key),
         item.title,
         item.item_type,

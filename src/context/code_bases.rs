@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BuildReport, ContextError, Index, Options, Query, Subject, overview, pack, rank};
-use crate::model::{BoxFuture, CleanItem, Verdict};
+use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Route};
 
 /// How many ranked files are offered to the packer.
@@ -103,14 +103,9 @@ impl CodeBases {
 
 /// The route that says most about an item: the longest area path, then the one that names its type.
 fn route_for<'a>(routes: &'a [Route], area: &str, item_type: &str) -> Option<&'a Route> {
-    let area = area.to_lowercase();
     let leads_here = |route: &&Route| {
-        let prefix = route.area.to_lowercase();
-        let below = area
-            .strip_prefix(&prefix)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('\\'));
         let typed = route.item_type.to_lowercase() == item_type.to_lowercase();
-        (prefix.is_empty() || below) && (route.item_type.is_empty() || typed)
+        is_within_area(area, &route.area) && (route.item_type.is_empty() || typed)
     };
     // Of equal ones the first wins.
     let says = |route: &&Route| (route.area.len(), usize::from(!route.item_type.is_empty()));

@@ -13,6 +13,8 @@ pub struct Seen<'a> {
     pub fingerprint: &'a str,
     /// The revision that was read.
     pub revision: i64,
+    /// Empty if it has none.
+    pub area_path: &'a str,
     /// Its workflow state is one in which items are finished.
     pub terminal: bool,
     /// False: its texts could not be cleaned.
@@ -64,6 +66,8 @@ pub struct KnownItem {
     pub attempts: u32,
     /// How many runs have deferred it.
     pub deferrals: u32,
+    /// None: not read since the state keeps it; empty: the item has none.
+    pub area_path: Option<String>,
 }
 
 /// Decides. Total: every combination has an answer.
@@ -159,7 +163,10 @@ fn row_write(
         Decision::Parked => known.phase == Phase::Parked,
         Decision::Deferred | Decision::Vanished => return Write::Nothing,
     };
-    match (stands && known.fingerprint == seen.fingerprint, known.revision == seen.revision) {
+    // The area moves without a revision when a part of its path is renamed.
+    let same_area = known.area_path.as_deref() == Some(seen.area_path);
+    let same_facts = known.revision == seen.revision && same_area;
+    match (stands && known.fingerprint == seen.fingerprint, same_facts) {
         (true, true) => Write::Nothing,
         (true, false) => Write::Touch,
         (false, _) => Write::Row,
@@ -185,7 +192,14 @@ mod tests {
     }
 
     fn seen(fingerprint: &str, revision: i64) -> Seen<'_> {
-        Seen { fingerprint, revision, terminal: false, readable: true, max_attempts: 3 }
+        Seen {
+            fingerprint,
+            revision,
+            area_path: "",
+            terminal: false,
+            readable: true,
+            max_attempts: 3,
+        }
     }
 
     fn known(phase: Phase, fingerprint: &str, processed: Option<&str>) -> KnownItem {
@@ -199,6 +213,7 @@ mod tests {
             verdict: None,
             attempts: 0,
             deferrals: 0,
+            area_path: Some(String::new()),
         }
     }
 

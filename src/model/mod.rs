@@ -3,6 +3,7 @@
 //! Nothing here does IO, reads a clock or knows another room.
 
 mod alarm;
+mod area;
 mod feedback;
 mod finding;
 mod future;
@@ -21,6 +22,7 @@ mod verdict;
 mod wait;
 
 pub use alarm::{Alarms, Doubt, Doubtful, Doubts};
+pub use area::is_within_area;
 pub use feedback::{Feedback, LONGEST_NOTE, Opinion};
 pub use finding::{Confidence, Effort, FileReference, FileRole, Finding, Risk};
 pub use future::BoxFuture;

@@ -288,6 +288,7 @@ pub mod samples {
                     title: words.into(),
                     item_type: "Bug".into(),
                     url: "javascript:alert(1)".into(),
+                    area_path: None,
                     revision: 3,
                     last_changed: began,
                     last_processed: None,

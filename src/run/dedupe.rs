@@ -41,6 +41,7 @@ impl DecidedItem {
             title: item.title.clone(),
             item_type: item.item_type.clone(),
             url: item.url.clone(),
+            area_path: item.area_path.clone().unwrap_or_default(),
             priority: item.priority,
             revision: item.rev,
             changed_at: item.changed_at,
@@ -86,6 +87,7 @@ fn decide_item(
     let seen = Seen {
         fingerprint: &fingerprint,
         revision: item.facts.rev,
+        area_path: item.facts.area_path.as_deref().unwrap_or_default(),
         terminal: cx.is_terminal(&item.facts.state),
         readable,
         max_attempts: cx.config.limits.max_attempts,

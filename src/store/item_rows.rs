@@ -18,6 +18,8 @@ pub struct ItemRow {
     /// Bug, Task, …
     pub item_type: String,
     pub url: String,
+    /// None: not read since the column exists; empty: the item has none.
+    pub area_path: Option<String>,
     /// Newest revision seen.
     pub revision: i64,
     /// The tracker's date of it.
@@ -131,6 +133,7 @@ fn item(row: &Row<'_>) -> Sql<ItemRow> {
         title: row.get("title")?,
         item_type: row.get("item_type")?,
         url: row.get("url")?,
+        area_path: row.get("area_path")?,
         revision: row.get("revision")?,
         last_changed: row.get::<_, Ms>("last_changed")?.0,
         last_processed: optional_time(row, "last_processed")?,

@@ -27,7 +27,8 @@ pub struct Revisit {
 const KNOWN: &str = "SELECT phase, reason, revision, fingerprint, processed_fingerprint,
          next_attempt, deferrals, verdict, CASE WHEN fingerprint = ?2 THEN attempts ELSE
          (SELECT count(*) FROM attempts a
-          WHERE a.key = ?1 AND a.fingerprint = ?2 AND a.counted = 1) END AS used
+          WHERE a.key = ?1 AND a.fingerprint = ?2 AND a.counted = 1) END AS used,
+         area_path
      FROM heartbeat_state WHERE key = ?1";
 
 /// By position: this is read for every fetched item.
@@ -42,6 +43,7 @@ fn known_item(row: &Row<'_>) -> Sql<KnownItem> {
         deferrals: row.get(6)?,
         verdict: from_optional_json(row, 7)?,
         attempts: row.get(8)?,
+        area_path: row.get(9)?,
     })
 }
 
@@ -67,8 +69,8 @@ impl<R: Reader> Items<'_, R> {
         .await
     }
 
-    /// Items that must be read again whatever their date: queued work, and attempts that are due.
-    /// Those that wait longest come first, and urgent ones have places of their own; what changes
+    /// Items that must be read again whatever their date: queued work, attempts that are due, and
+    /// open items whose area is not known because an older version stored them. Those that wait longest come first, and urgent ones have places of their own; what changes
     /// beyond that comes with the query anyway.
     pub async fn to_revisit(
         self,
@@ -92,6 +94,10 @@ impl<R: Reader> Items<'_, R> {
                 part("verdict IS NOT NULL AND priority <= ?5", "?4"),
             ]
             .join(" UNION ");
+            let without_area = "SELECT * FROM (SELECT item_id FROM heartbeat_state
+                 WHERE phase IN ('parked', 'waiting') AND area_path IS NULL
+                 ORDER BY item_id LIMIT ?3)";
+            let sql = format!("{sql} UNION {without_area}");
             // A wait longer than any delay was written by a wrong clock, and is over.
             let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
             let Revisit { untriaged, triaged, urgent_priority } = limits;

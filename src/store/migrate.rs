@@ -8,11 +8,12 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
     include_str!("../../migrations/0004_feedback.sql"),
+    include_str!("../../migrations/0005_area_path.sql"),
 ];
 
 /// The schema this binary works with.
@@ -74,6 +75,7 @@ mod tests {
         include_str!("../../tests/data/migrations/0002_sample.sql"),
         include_str!("../../tests/data/migrations/0003_sample.sql"),
         include_str!("../../tests/data/migrations/0004_sample.sql"),
+        include_str!("../../tests/data/migrations/0005_sample.sql"),
     ];
 
     #[tokio::test]
@@ -94,6 +96,9 @@ mod tests {
         let findings = store.findings().of_item(key(1)).await.unwrap();
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].feedback.as_ref().unwrap().opinion, Opinion::Useful);
+        assert_eq!(item.area_path, None, "not read yet");
+        let first = store.items().get(key(1)).await.unwrap().unwrap();
+        assert_eq!(first.area_path.as_deref(), Some("Shop\\Web"));
         assert_eq!(store.sources().first_run().await.unwrap(), Some(FirstRunFact::Over));
         let counted: Vec<bool> = store
             .sessions()

@@ -23,6 +23,8 @@ pub struct Planned {
     /// Bug, Task, …
     pub item_type: String,
     pub url: String,
+    /// Empty if it has none.
+    pub area_path: String,
     /// 1 is the most urgent.
     pub priority: Option<i64>,
     pub revision: i64,
@@ -162,7 +164,7 @@ fn touch(transaction: &Transaction<'_>, planned: &Planned, now: Timestamp) -> Sq
     transaction
         .prepare_cached(
             "UPDATE heartbeat_state SET title = ?2, item_type = ?3, url = ?4, priority = ?5,
-                 revision = ?6, last_changed = ?7, last_seen = ?8 WHERE key = ?1",
+                 revision = ?6, last_changed = ?7, last_seen = ?8, area_path = ?9 WHERE key = ?1",
         )?
         .execute(params![
             planned.key,
@@ -172,7 +174,8 @@ fn touch(transaction: &Transaction<'_>, planned: &Planned, now: Timestamp) -> Sq
             planned.priority,
             planned.revision,
             Ms(planned.changed_at),
-            Ms(now)
+            Ms(now),
+            planned.area_path,
         ])
         .map(drop)
 }
@@ -196,8 +199,8 @@ fn upsert(
             "INSERT INTO heartbeat_state
                  (key, item_id, title, item_type, url, priority, revision, last_changed,
                   fingerprint, processed_fingerprint, phase, reason, first_seen, last_seen,
-                  attempts)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
+                  attempts, area_path)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15)
              ON CONFLICT (key) DO UPDATE SET
                  title = ?3, item_type = ?4, url = ?5, priority = ?6, revision = ?7,
                  last_changed = ?8, phase = ?11, reason = ?12, last_seen = ?13, next_attempt = NULL,
@@ -206,7 +209,7 @@ fn upsert(
                  verdict = CASE WHEN fingerprint = ?9 THEN verdict ELSE NULL END,
                  processed_fingerprint = coalesce(?10, processed_fingerprint),
                  deferrals = CASE ?11 WHEN 'pending' THEN deferrals ELSE 0 END,
-                 fingerprint = ?9",
+                 fingerprint = ?9, area_path = ?15",
         )?
         .execute(params![
             planned.key,
@@ -223,6 +226,7 @@ fn upsert(
             reason.into_str(),
             Ms(now),
             planned.attempts,
+            planned.area_path,
         ])
         .map(drop)
 }

@@ -42,6 +42,7 @@ fn planned(id: i64, fingerprint: &str, decision: Decision) -> Planned {
         title: format!("Item {id}"),
         item_type: "Bug".into(),
         url: String::new(),
+        area_path: String::new(),
         priority: Some(2),
         revision: 1,
         changed_at: "2026-11-16T07:00:00Z".parse().unwrap(),
