@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -185,6 +186,14 @@ pub fn spawn_known(
     registry.insert(child.id());
     let known = Known(child.id());
     Ok((child, known))
+}
+
+/// Starts a program of the desktop, which may outlive us, with one argument.
+#[expect(clippy::disallowed_methods, reason = "the other place where processes start")]
+pub fn start_detached(program: &str, argument: &std::path::Path) -> std::io::Result<()> {
+    let mut command = std::process::Command::new(program);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.process_group(0).spawn().map(drop)
 }
 
 static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());

@@ -15,7 +15,7 @@ use super::running::{self, Running};
 use super::signals::SignalRequest;
 use super::timetable::Timetable;
 use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
-use super::web::{PreferredPort, RunRequest, RunRequests};
+use super::web::{RunRequest, RunRequests, Showing};
 use super::{Notifier, Setting, Signals, aftermath, once, startup};
 use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
@@ -56,7 +56,7 @@ pub async fn follow<F>(
     reloader: Reloader,
     make: F,
     progress: Progress,
-    port: PreferredPort,
+    showing: Showing,
 ) -> Result<Code, CommandError>
 where
     F: Fn(Config) -> Result<Setting, CommandError>,
@@ -71,7 +71,7 @@ where
         source: std::io::Error::other(error),
     })?;
     let (requests, mut requested) = tokio::sync::mpsc::channel(1);
-    let dashboard = super::web::serve(&mut setting, Some(requests), port, progress).await?;
+    let dashboard = super::web::serve(&mut setting, Some(requests), showing, progress).await?;
     setting.observers.subscribe(&journal);
     let stamp = stamp(&reloader);
     startup::forget_config_faults(&journal).await?;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Setting;
@@ -17,6 +18,8 @@ use crate::session::LiveSessions;
 use crate::session::orphans::request_end;
 use crate::settings::Config;
 use crate::store::{Journal, Store, StoreError};
+use crate::web::address::{self, PublishedAddress};
+use crate::web::token::TokenFile;
 use crate::web::{ActionError, Actions, Hub, Server, ServerError, ServerOptions, bind};
 
 /// The demo's usual port: short to type, and the same at the next try.
@@ -27,14 +30,24 @@ pub type RunRequest = oneshot::Sender<Result<RunId, String>>;
 /// Where such requests arrive.
 pub type RunRequests = mpsc::Receiver<RunRequest>;
 
-/// The port to use if the configuration leaves it open.
+/// How the dashboard is shown to whoever started it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PreferredPort(Option<u16>);
+pub struct Showing {
+    /// The port to use if the configuration leaves it open.
+    preferred_port: Option<u16>,
+    /// Print the address with its token, also where standard error is no terminal.
+    with_token: bool,
+}
 
-impl PreferredPort {
-    /// A fixed port for the demo.
-    pub fn in_demo(is_demo: bool) -> Self {
-        Self(is_demo.then_some(DEMO_PORT))
+impl Showing {
+    /// Of the service. The demo has a fixed port.
+    pub fn service(is_demo: bool, quiet: bool) -> Self {
+        Self { preferred_port: is_demo.then_some(DEMO_PORT), with_token: is_demo && !quiet }
+    }
+
+    /// Of a single run.
+    pub fn single_run(is_demo: bool, quiet: bool) -> Self {
+        Self { preferred_port: None, with_token: is_demo && !quiet }
     }
 }
 
@@ -78,9 +91,9 @@ impl Observers {
 pub async fn serve(
     setting: &mut Setting,
     requests: Option<mpsc::Sender<RunRequest>>,
-    port: PreferredPort,
+    showing: Showing,
     progress: Progress,
-) -> Result<Option<Server>, CommandError> {
+) -> Result<Option<Dashboard>, CommandError> {
     let config = Arc::clone(&setting.config);
     if config.http.listen.is_empty() {
         return Ok(None);
@@ -92,7 +105,7 @@ pub async fn serve(
         ))
     })?;
     let token = http_token(&config, &setting.environment)?;
-    let listener = bind(listen, port.0).await.map_err(refused)?;
+    let listener = bind(listen, showing.preferred_port).await.map_err(refused)?;
     // The folder must be there before it can be read.
     drop(setting.open_store()?);
     let Some(store) = Store::open_for_reading(&setting.state)? else { return Ok(None) };
@@ -105,18 +118,70 @@ pub async fn serve(
     let clock = setting.clock.clone();
     let (actions, can_run) = (Arc::new(actions), requests.is_some());
     let search_path = setting.environment.raw("PATH").unwrap_or_default().to_owned();
-    let options = ServerOptions { store, clock, config, token, actions, can_run, search_path };
+    let token_file = TokenFile::in_state(&setting.state);
+    let own = token_file.read_or_create().map_err(unwritable(&token_file))?;
+    let options =
+        ServerOptions { store, clock, config, token_file, token, actions, can_run, search_path };
     let server = Server::start(listener, options).map_err(refused)?;
     setting.observers = Observers { hub: Some(Arc::clone(server.hub())) };
-    say(progress, &format!("dashboard  http://{}/", server.address()));
+    let published = address::publish(&setting.state, server.address()).unwrap_or_else(|error| {
+        tracing::warn!(%error, "`heartbeat dashboard` cannot find this dashboard");
+        None
+    });
+    announce(server.address(), &own, showing, progress);
     tracing::info!(address = %server.address(), "dashboard listening");
-    Ok(Some(server))
+    Ok(Some(Dashboard { server, _published: published }))
+}
+
+/// The served dashboard.
+pub struct Dashboard {
+    server: Server,
+    _published: Option<PublishedAddress>,
+}
+
+impl Dashboard {
+    /// Ends open answers and stops.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+/// The token is shown on a terminal and in the demo; a log is no place for it.
+fn announce(address: SocketAddr, token: &SecretString, showing: Showing, progress: Progress) {
+    let progress = if showing.with_token { Progress::Live } else { progress };
+    if progress == Progress::Live {
+        say(progress, &format!("dashboard  {}", sign_in_address(address, token)));
+    } else {
+        let page = page_address(address);
+        say(progress, &format!("dashboard  {page} (to sign in, run: heartbeat dashboard)"));
+    }
+}
+
+/// The address that people open; an address that stands for all of a machine is no place to go to.
+pub fn page_address(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        return format!("http://localhost:{}/", address.port());
+    }
+    format!("http://{address}/")
+}
+
+/// The address that signs a browser in.
+pub fn sign_in_address(address: SocketAddr, token: &SecretString) -> String {
+    format!("{}?token={}", page_address(address), token.expose_secret())
+}
+
+fn unwritable(file: &TokenFile) -> impl FnOnce(std::io::Error) -> CommandError {
+    CommandError::io(format!("cannot write the dashboard's token {}", file.path().display()))
 }
 
 /// The same for a single run, which goes on without a dashboard if it must.
-pub async fn serve_beside(setting: &mut Setting, progress: Progress) -> Option<Server> {
-    match serve(setting, None, PreferredPort(None), progress).await {
-        Ok(server) => server,
+pub async fn serve_beside(
+    setting: &mut Setting,
+    showing: Showing,
+    progress: Progress,
+) -> Option<Dashboard> {
+    match serve(setting, None, showing, progress).await {
+        Ok(dashboard) => dashboard,
         Err(error) => {
             tracing::warn!(%error, "continuing without a dashboard");
             None

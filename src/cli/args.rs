@@ -161,6 +161,8 @@ pub enum Command {
     Kill(KillArgs),
     /// Say whether the newest finding of an item was useful, wrong, or is done
     Feedback(super::feedback::FeedbackArgs),
+    /// Open the dashboard in a browser, signed in, or print its address
+    Dashboard(super::dashboard::DashboardArgs),
     /// Print the findings of a run or a period, to read or to mail
     Report(super::report::ReportArgs),
     /// Check everything a run needs, with a fix for each failure

@@ -63,7 +63,7 @@ impl Context {
 
     /// For commands that read a state: an invalid configuration file must not hide the state, so
     /// they use whatever can be read of the file.
-    fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
+    pub(super) fn load_to_look(&self) -> Result<(Config, Option<ConfigError>), CommandError> {
         let request = app::load_request(&self.global.overrides(), &self.environment)?;
         match load(&request) {
             Ok(loaded) => Ok((loaded.config, None)),

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod context;
 pub mod doctor;
 mod confirm;
+mod dashboard;
 mod dry;
 mod feedback;
 mod init;
@@ -213,7 +214,10 @@ impl Context {
         let telemetry = Telemetry::start(&self.environment);
         setting.telemetry = self.start_logging(&setting.config, Purpose::Command, telemetry)?;
         app::guard_children();
-        let dashboard = web::serve_beside(&mut setting, self.progress()).await;
+        let dashboard = {
+            let showing = web::Showing::single_run(with_demo, self.global.quiet);
+            web::serve_beside(&mut setting, showing, self.progress()).await
+        };
         let report = once::once(&setting, self.progress()).await;
         if let Some(dashboard) = dashboard {
             dashboard.stop().await;
@@ -275,11 +279,11 @@ impl Context {
             Progress::Lines => Progress::Silent,
             other => other,
         };
-        let port = web::PreferredPort::in_demo(with_demo);
+        let showing = web::Showing::service(with_demo, self.global.quiet);
         let told = telemetry.clone();
         let make =
             |config| make(config).map(|setting| Setting { telemetry: told.clone(), ..setting });
-        let code = daemon::follow(reloader, make, progress, port).await;
+        let code = daemon::follow(reloader, make, progress, showing).await;
         telemetry.finish().await;
         let code = code?;
         if let Some(world) = world {
@@ -304,6 +308,7 @@ impl Context {
             Command::Kill(args) => self.on_runtime(self.kill(&args)),
             Command::Feedback(args) => self.on_runtime(self.feedback(&args)),
             Command::Report(args) => self.on_runtime(self.report(&args)),
+            Command::Dashboard(args) => self.dashboard(args),
             Command::Doctor => self.on_runtime(self.doctor()),
             Command::Service(command) => self.service(&command),
             Command::Completions(args) => done(write_out(&completions::completions(args))),

@@ -53,7 +53,7 @@ fn network_kind(number: i64) -> Option<&'static str> {
 }
 
 /// What heartbeat itself puts into a state folder.
-const OWN: [&str; 11] = [
+const OWN: [&str; 14] = [
     DATABASE,
     "heartbeat.db-wal",
     "heartbeat.db-shm",
@@ -65,6 +65,9 @@ const OWN: [&str; 11] = [
     "slots",
     "index",
     "parcel",
+    "dashboard-address",
+    "dashboard-token",
+    "dashboard.html",
 ];
 
 /// Refuses a folder that serves something else: closing it to others would take it from whoever uses

@@ -1,9 +1,15 @@
 //! Answers with the headers that every one of them carries.
 
+use std::sync::LazyLock;
+
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use base64::Engine as _;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::guard::Refusal;
 
 /// Nothing but our own files is loaded, nothing is embedded, nothing is sent elsewhere.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -52,4 +58,53 @@ pub fn json<T: serde::Serialize>(value: &T) -> Response {
 pub fn refusal(status: StatusCode, code: &str, message: &str) -> Response {
     let body = json!({ "error": { "code": code, "message": message } });
     whole(status, JSON, body.to_string())
+}
+
+/// Leads to an address and lets the browser keep a cookie.
+pub fn signed_in_at(address: &str, cookie: &str) -> Response {
+    let mut response = whole(StatusCode::SEE_OTHER, JSON, "");
+    for (name, value) in [(header::LOCATION, address), (header::SET_COOKIE, cookie)] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// What whoever has not signed in gets: a page for a person, JSON for a program.
+pub fn unauthorized(headers: &HeaderMap) -> Response {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let (status, code, message) = Refusal::NotSignedIn.response_parts();
+    let mut response = if text("accept").is_some_and(|accept| accept.contains("text/html")) {
+        sign_in_page(status)
+    } else {
+        refusal(status, code, message)
+    };
+    let own = response.headers_mut();
+    // Not Basic: a browser would open a prompt of its own before the page is seen.
+    own.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"heartbeat\""));
+    // A link on another site comes without the cookie, once: from our own page it is sent.
+    if text("sec-fetch-site") == Some("cross-site") && text("sec-fetch-mode") == Some("navigate") {
+        own.insert(header::REFRESH, HeaderValue::from_static("0"));
+    }
+    response
+}
+
+const SIGN_IN_PAGE: &str = include_str!("page/sign_in.html");
+
+/// The usual policy; the page's own style is allowed by its digest, because files need sign-in.
+static SIGN_IN_POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
+    let (_, rest) = SIGN_IN_PAGE.split_once("<style>")?;
+    let (style, _) = rest.split_once("</style>")?;
+    let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(style));
+    let policy = POLICY.replace("style-src 'self'", &format!("style-src 'sha256-{digest}'"));
+    HeaderValue::from_str(&policy).ok()
+});
+
+fn sign_in_page(status: StatusCode) -> Response {
+    let mut response = whole(status, "text/html; charset=utf-8", SIGN_IN_PAGE);
+    if let Some(policy) = SIGN_IN_POLICY.clone() {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
 }

@@ -8,7 +8,6 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -72,10 +71,7 @@ pub async fn prometheus(State(shared): Asked) -> Response {
 /// `GET /api/state`
 pub async fn state(State(shared): Asked) -> Response {
     let picture = shared.hub.picture().await;
-    let token = json!(shared.policy.action.expose_secret());
-    let mut body = picture.state.to_vec();
-    body.extend_from_slice(format!(",\"token\":{token}}}").as_bytes());
-    whole(StatusCode::OK, JSON, body)
+    whole(StatusCode::OK, JSON, picture.state.clone())
 }
 
 /// `GET /heartbeat/metrics`

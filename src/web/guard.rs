@@ -1,34 +1,18 @@
-//! Who may ask. Pure decisions on method and headers.
+//! Which requests are answered. Pure decisions on method, path and headers.
 //!
 //! - `Host`: on loopback only loopback's own names, so that a foreign page cannot reach us under a
 //!   name of its own.
-//! - Token: where one is configured, every request must carry it, as `Authorization: Bearer` or as
-//!   the password of Basic, which browsers ask for by themselves. Probes of bare life need none.
-//! - Actions: POST, from our own page (`Origin`, `Sec-Fetch-Site`), with a header that no foreign
-//!   page can send: the action token in `X-Heartbeat-Token`, or the configured one as Bearer.
+//! - Sign-in: everything but the [`OPEN`] paths, see [`super::sign_in`].
+//! - Actions: a request of a browser must come from our own page (`Origin`, `Sec-Fetch-Site`).
 
-use base64::Engine as _;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use std::io::{self, Read};
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
 
-/// The header that actions must carry.
-pub const ACTION_HEADER: &str = "x-heartbeat-token";
+use super::sign_in::{SignedIn, Tokens};
 
-/// What is asked of a request.
-#[derive(Debug)]
-pub struct Policy {
-    /// Only this machine can reach us.
-    pub is_loopback: bool,
-    /// Asked for with every request, if there is one.
-    pub access: Option<SecretString>,
-    /// Asked for with every action; made anew at every start.
-    pub action: SecretString,
-}
+/// Paths that need no sign-in. They hold figures and states, no text of an item.
+pub const OPEN: [&str; 4] = ["/health", "/livez", "/readyz", "/metrics"];
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,84 +20,70 @@ pub enum Refusal {
     /// Asked for under a name that is not ours.
     ForeignHost,
     /// No token, or a wrong one.
-    NoToken,
+    NotSignedIn,
     /// An action that does not come from our own page.
     ForeignOrigin,
-    /// An action without its token.
-    NoActionToken,
 }
 
 impl Refusal {
     /// Status, stable code and a sentence with the way out.
-    pub const fn told(self) -> (StatusCode, &'static str, &'static str) {
+    pub const fn response_parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::ForeignHost => (
                 StatusCode::MISDIRECTED_REQUEST,
                 "foreign_host",
                 "this server answers only under the names localhost, 127.0.0.1 and [::1]",
             ),
-            Self::NoToken => (
+            Self::NotSignedIn => (
                 StatusCode::UNAUTHORIZED,
-                "no_token",
-                "send the token as `Authorization: Bearer …`, or as the password of Basic",
+                "not_signed_in",
+                "sign in: run `heartbeat dashboard` on the machine that runs heartbeat and open \
+                 the address it prints; programs send the token as `Authorization: Bearer …`",
             ),
             Self::ForeignOrigin => (
                 StatusCode::FORBIDDEN,
                 "foreign_origin",
-                "actions are accepted only from the dashboard itself",
-            ),
-            Self::NoActionToken => (
-                StatusCode::FORBIDDEN,
-                "no_action_token",
-                "actions need the header X-Heartbeat-Token with the `token` of /api/state",
+                "actions are accepted only from the dashboard itself, or with \
+                 `Authorization: Bearer …`",
             ),
         }
     }
 }
 
-/// A token nobody can guess.
-pub fn random_token() -> io::Result<SecretString> {
-    let mut bytes = [0_u8; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(SecretString::from(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+/// Whether a request came in under a name of ours.
+pub fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
+    let host = text(headers, header::HOST.as_str());
+    if host.is_some_and(names_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
 }
 
-impl Policy {
-    /// May this request be answered?
-    pub fn admit(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = text(headers, header::HOST.as_str());
-        if self.is_loopback && !host.is_some_and(names_loopback) {
-            return Err(Refusal::ForeignHost);
-        }
-        let is_probe = matches!(path, "/livez" | "/readyz");
-        if let Some(token) = &self.access
-            && !is_probe
-            && !carried(headers).is_some_and(|(_, carried)| same(&carried, token))
-        {
-            return Err(Refusal::NoToken);
-        }
-        if matches!(*method, Method::GET | Method::HEAD) {
-            return Ok(());
-        }
-        self.admit_action(headers, host)
+/// Whether a request may be answered by who sent it.
+pub fn check_sign_in(
+    tokens: &Tokens,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<(), Refusal> {
+    let only_reads = matches!(*method, Method::GET | Method::HEAD);
+    if only_reads && OPEN.contains(&path) {
+        return Ok(());
     }
+    match tokens.signed_in(headers) {
+        None => Err(Refusal::NotSignedIn),
+        Some(_) if only_reads => Ok(()),
+        Some(how) if is_own_request(how, headers) => Ok(()),
+        Some(_) => Err(Refusal::ForeignOrigin),
+    }
+}
 
-    fn admit_action(&self, headers: &HeaderMap, host: Option<&str>) -> Result<(), Refusal> {
-        let from_our_page = match text(headers, header::ORIGIN.as_str()) {
-            Some(origin) => origin.split_once("://").map(|(_, authority)| authority) == host,
-            None => !headers.contains_key(header::ORIGIN),
-        };
-        let site = text(headers, "sec-fetch-site").unwrap_or("same-origin");
-        if !from_our_page || !matches!(site, "same-origin" | "none") {
-            return Err(Refusal::ForeignOrigin);
-        }
-        let own = text(headers, ACTION_HEADER).is_some_and(|token| same(token, &self.action));
-        let by_bearer = self.access.as_ref().is_some_and(|token| {
-            carried(headers)
-                .is_some_and(|(how, carried)| how == Carried::Bearer && same(&carried, token))
-        });
-        if own || by_bearer { Ok(()) } else { Err(Refusal::NoActionToken) }
-    }
+/// A browser says where a POST comes from; a program with a Bearer token need not.
+fn is_own_request(how: SignedIn, headers: &HeaderMap) -> bool {
+    let host = text(headers, header::HOST.as_str());
+    let from_our_page = match text(headers, header::ORIGIN.as_str()) {
+        Some(origin) => origin.split_once("://").map(|(_, authority)| authority) == host,
+        None => how == SignedIn::ByBearer && !headers.contains_key(header::ORIGIN),
+    };
+    let site = text(headers, "sec-fetch-site").unwrap_or("same-origin");
+    from_our_page && matches!(site, "same-origin" | "none")
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -131,48 +101,9 @@ fn names_loopback(host: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Carried {
-    Bearer,
-    Basic,
-}
-
-fn carried(headers: &HeaderMap) -> Option<(Carried, String)> {
-    let (scheme, value) = text(headers, header::AUTHORIZATION.as_str())?.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some((Carried::Bearer, value.trim().to_owned()));
-    }
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let decoded = LENIENT.decode(value.trim()).ok()?;
-    let decoded = String::from_utf8(decoded).ok()?;
-    let (_, password) = decoded.split_once(':')?;
-    Some((Carried::Basic, password.to_owned()))
-}
-
-/// Standard base64, with or without padding.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
-
-/// Compares digests, so that the time it takes tells nothing of the token.
-fn same(given: &str, token: &SecretString) -> bool {
-    Sha256::digest(given) == Sha256::digest(token.expose_secret())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn policy(access: Option<&str>) -> Policy {
-        Policy {
-            is_loopback: access.is_none(),
-            access: access.map(SecretString::from),
-            action: SecretString::from("act"),
-        }
-    }
 
     type Line<'a> = (&'static str, &'a str);
 
@@ -181,6 +112,10 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap()))
             .collect()
+    }
+
+    fn tokens() -> Tokens {
+        Tokens { own: Some("t".into()), configured: None }
     }
 
     #[test]
@@ -199,65 +134,50 @@ mod tests {
             ("", false),
         ];
         for (host, good) in table {
-            let answer = policy(None).admit(&Method::GET, "/", &headers(&[("host", host)]));
-            assert_eq!(answer.is_ok(), good, "{host}");
+            assert_eq!(check_host(&headers(&[("host", host)])).is_ok(), good, "{host}");
         }
-        let nameless = policy(None).admit(&Method::GET, "/", &HeaderMap::new());
-        assert_eq!(nameless, Err(Refusal::ForeignHost));
+        assert_eq!(check_host(&HeaderMap::new()), Err(Refusal::ForeignHost));
     }
 
     #[test]
-    fn actions_need_the_header_and_our_own_page() {
+    fn only_the_open_paths_need_no_sign_in_and_only_for_reading() {
+        let check = |method, path| check_sign_in(&tokens(), &method, path, &HeaderMap::new());
+        for path in OPEN {
+            assert_eq!(check(Method::GET, path), Ok(()), "{path}");
+            assert_eq!(check(Method::HEAD, path), Ok(()), "{path}");
+            assert_eq!(check(Method::POST, path), Err(Refusal::NotSignedIn), "{path}");
+        }
+        for path in ["/", "/healthz", "/health/", "/HEALTH", "//health", "/metrics/x", "/nothing"] {
+            assert_eq!(check(Method::GET, path), Err(Refusal::NotSignedIn), "{path}");
+        }
+    }
+
+    #[test]
+    fn actions_of_a_browser_must_come_from_our_own_page() {
+        let own = tokens();
+        let (set, _) = own.sign_in(&"/?token=t".parse().unwrap()).unwrap();
+        let cookie = ("cookie", set.split(';').next().unwrap());
+        let bearer = ("authorization", "Bearer t");
         let host = ("host", "localhost:1");
-        let token = (ACTION_HEADER, "act");
+        let origin = ("origin", "http://localhost:1");
+        let foreign = Err(Refusal::ForeignOrigin);
         let table: Vec<(Vec<Line<'_>>, Result<(), Refusal>)> = vec![
-            (vec![host, token], Ok(())),
-            (vec![host, token, ("origin", "http://localhost:1")], Ok(())),
-            (vec![host], Err(Refusal::NoActionToken)),
-            (vec![host, (ACTION_HEADER, "acts")], Err(Refusal::NoActionToken)),
-            (vec![host, token, ("origin", "http://evil.example")], Err(Refusal::ForeignOrigin)),
-            (vec![host, token, ("origin", "http://localhost:2")], Err(Refusal::ForeignOrigin)),
-            (vec![host, token, ("origin", "null")], Err(Refusal::ForeignOrigin)),
-            (vec![host, token, ("sec-fetch-site", "cross-site")], Err(Refusal::ForeignOrigin)),
-            (vec![host, token, ("sec-fetch-site", "same-site")], Err(Refusal::ForeignOrigin)),
+            (vec![host, origin], Err(Refusal::NotSignedIn)),
+            (vec![host, bearer], Ok(())),
+            (vec![host, bearer, origin], Ok(())),
+            (vec![host, cookie, origin], Ok(())),
+            (vec![host, cookie, origin, ("sec-fetch-site", "same-origin")], Ok(())),
+            (vec![host, cookie], foreign),
+            (vec![host, cookie, ("origin", "null")], foreign),
+            (vec![host, cookie, ("origin", "http://localhost:2")], foreign),
+            (vec![host, cookie, ("origin", "http://evil.example")], foreign),
+            (vec![host, bearer, ("origin", "http://evil.example")], foreign),
+            (vec![host, cookie, origin, ("sec-fetch-site", "cross-site")], foreign),
+            (vec![host, cookie, origin, ("sec-fetch-site", "same-site")], foreign),
         ];
         for (pairs, expected) in table {
-            let answer = policy(None).admit(&Method::POST, "/api/run", &headers(&pairs));
+            let answer = check_sign_in(&own, &Method::POST, "/api/run", &headers(&pairs));
             assert_eq!(answer, expected, "{pairs:?}");
         }
-    }
-
-    #[test]
-    fn a_configured_token_is_asked_for_with_everything_but_probes() {
-        let policy = policy(Some("s3cret:pass"));
-        let get = |path: &str, pairs: &[(&'static str, &str)]| {
-            policy.admit(&Method::GET, path, &headers(pairs))
-        };
-        assert_eq!(get("/", &[]), Err(Refusal::NoToken));
-        assert_eq!(get("/events", &[("authorization", "Bearer wrong")]), Err(Refusal::NoToken));
-        assert_eq!(get("/", &[("authorization", "Bearer s3cret:pass")]), Ok(()));
-        // any:s3cret:pass
-        assert_eq!(get("/", &[("authorization", "Basic YW55OnMzY3JldDpwYXNz")]), Ok(()));
-        assert_eq!(get("/", &[("authorization", "Basic !!!")]), Err(Refusal::NoToken));
-        assert_eq!(get("/livez", &[]), Ok(()));
-    }
-
-    #[test]
-    fn a_browser_that_signs_in_by_itself_is_no_consent_to_an_action() {
-        let policy = policy(Some("s3cret:pass"));
-        let basic = ("authorization", "Basic YW55OnMzY3JldDpwYXNz");
-        let post = |pairs: &[(&'static str, &str)]| {
-            policy.admit(&Method::POST, "/api/run", &headers(pairs))
-        };
-        assert_eq!(post(&[basic]), Err(Refusal::NoActionToken));
-        assert_eq!(post(&[basic, (ACTION_HEADER, "act")]), Ok(()));
-        assert_eq!(post(&[("authorization", "Bearer s3cret:pass")]), Ok(()));
-    }
-
-    #[test]
-    fn tokens_are_long_and_differ() {
-        let (one, two) = (random_token().unwrap(), random_token().unwrap());
-        assert_eq!(one.expose_secret().len(), 64);
-        assert_ne!(one.expose_secret(), two.expose_secret());
     }
 }

@@ -1,4 +1,5 @@
-//! Is everything well? A pure judgement of the facts, with a reason for every doubt.
+//! Is everything well? A pure judgement of the facts, with a reason for every doubt. It is read
+//! without sign-in, so a message never quotes a tracker, an agent or a provider.
 //!
 //! | code | degraded | unhealthy |
 //! |---|---|---|
@@ -196,17 +197,19 @@ fn undelivered(facts: &Facts) -> Option<Doubt> {
 }
 
 fn provider(facts: &Facts) -> Option<Doubt> {
-    let Hold { kind, until, reason } = facts.provider.as_ref()?;
+    let Hold { kind, until, .. } = facts.provider.as_ref()?;
     let (code, what) = match kind {
         HoldKind::Outage | HoldKind::Probing => ("provider_down", "is down"),
         HoldKind::Credential => ("provider_credential", "refuses the credential"),
         HoldKind::Limit => ("provider_suspended", "is suspended"),
     };
-    Some(degraded(code, format!("the model provider {what} until {until}: {reason}")))
+    let message = format!("the model provider {what} until {until}; heartbeat status says why");
+    Some(degraded(code, message))
 }
 
 fn agent_config(facts: &Facts) -> Option<Doubt> {
-    facts.agent_fault.clone().map(|fault| unhealthy("agent_config", fault))
+    let message = "no session can work with the agent's settings; heartbeat status says why";
+    facts.agent_fault.as_ref().map(|_| unhealthy("agent_config", message.into()))
 }
 
 fn budget(facts: &Facts) -> Option<Doubt> {

@@ -17,6 +17,7 @@ use super::facts::{self, Facts};
 use super::health::{self, Health, Status};
 use super::snapshot::{self, Abilities, Log};
 use super::{metrics, sse};
+use crate::breaker::provider::Hold;
 use crate::clock::Clock;
 use crate::event::{Event, Recorded};
 use crate::model::RunId;
@@ -51,7 +52,7 @@ pub struct Picture {
     pub judgement: Health,
     /// Body of `/metrics`.
     pub metrics: Bytes,
-    /// Body of `/api/state`, without the closing brace, so that a token can follow.
+    /// Body of `/api/state`.
     pub state: Bytes,
 }
 
@@ -315,9 +316,7 @@ impl Hub {
 
     fn render(&self, facts: Facts, log: &Log, open: &OpenItems, config: &Config) -> Picture {
         let judgement = health::judge(&facts, Duration::ZERO);
-        let mut state =
-            snapshot::state(&facts, &judgement, log, open, config, self.can).to_string();
-        state.pop();
+        let state = snapshot::state(&facts, &judgement, log, open, config, self.can).to_string();
         Picture {
             taken: Instant::now(),
             health: health_body(&facts, &judgement),
@@ -343,8 +342,10 @@ impl Hub {
     }
 }
 
+/// Read without sign-in: no words of a tracker, an agent or a provider.
 fn health_body(facts: &Facts, health: &Health) -> Bytes {
     let last = facts.last_ended();
+    let hold = |hold: &Hold| serde_json::json!({ "kind": hold.kind, "until": hold.until });
     let body = serde_json::json!({
         "status": health.status,
         "reasons": health.reasons,
@@ -367,7 +368,7 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
             "config": facts.config_fault.as_deref().unwrap_or("good"),
             "store": facts.store_fault.as_deref().unwrap_or("writable"),
             "agent": facts.agent_missing.as_deref().unwrap_or("found"),
-            "provider": { "hold": facts.provider, "breaker": facts.provider_breaker },
+            "provider": { "hold": facts.provider.as_ref().map(hold), "breaker": facts.provider_breaker },
             "outbox": facts.outbox,
             "budget": { "spent": facts.today.spent, "reserved": facts.today.reserved, "limit": facts.limits.per_day },
         },

@@ -8,18 +8,20 @@
 //! | path | answer |
 //! |---|---|
 //! | `/` | the dashboard |
-//! | `/health`, `/healthz` | healthy, degraded or unhealthy (503) with reasons, see [`health`] |
+//! | `/health` | healthy, degraded or unhealthy (503) with reasons, see [`health`] |
 //! | `/livez`, `/readyz` | does the loop turn; can the state be used |
 //! | `/metrics` | Prometheus, see [`metrics::FAMILIES`] |
 //! | `/heartbeat/metrics` | active and recent sessions, sums, runs, last and next run, as JSON |
 //! | `/events` | what happens, as server-sent events; goes on after `Last-Event-ID` |
 //! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items/KEY` | the dashboard's data |
-//! | `POST /api/run`, `/api/sessions/ID/stop`, `/api/retry/KEY`, `/api/feedback/KEY` | actions, with their token |
+//! | `POST /api/run`, `/api/sessions/ID/stop`, `/api/retry/KEY`, `/api/feedback/KEY` | actions |
 //!
-//! Who may ask is decided in [`guard`]: a foreign `Host` or `Origin` is refused, actions are POST
-//! requests with a token, and an address that others can reach asks for the token with everything.
+//! [`guard`] decides which requests are answered: everything but [`guard::OPEN`] needs sign-in, see
+//! [`sign_in`]; a foreign `Host` or `Origin` is refused. The state's own token is in a private file,
+//! see [`token`].
 
 mod actions;
+pub mod address;
 mod answer;
 mod api;
 pub mod connection;
@@ -30,9 +32,11 @@ pub mod hub;
 pub mod metrics;
 mod page;
 mod server;
+pub mod sign_in;
 mod snapshot;
 mod sse;
+pub mod token;
 
 pub use actions::{ActionError, Actions};
 pub use hub::Hub;
-pub use server::{Server, ServerError, ServerOptions, Token, bind};
+pub use server::{Server, ServerError, ServerOptions, Token, bind, surface};

@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::refusal;
+use super::answer::{refusal, signed_in_at, unauthorized};
 use super::connection::BoundedListener;
-use super::guard::{Policy, Refusal, random_token};
+use super::guard::{Refusal, check_host, check_sign_in};
 use super::hub::Hub;
+use super::sign_in::Tokens;
 use super::snapshot::Abilities;
+use super::token::TokenFile;
 use super::{Actions, api, page, sse};
 use crate::clock::Clock;
 use crate::settings::Config;
@@ -86,6 +88,8 @@ pub struct ServerOptions {
     pub clock: Clock,
     /// The configuration in force.
     pub config: Arc<Config>,
+    /// The file with the state's own token.
+    pub token_file: TokenFile,
     /// The configured token.
     pub token: Token,
     /// What a person can do.
@@ -100,12 +104,29 @@ pub struct ServerOptions {
 pub struct Shared {
     /// The follower of the log.
     pub hub: Arc<Hub>,
-    /// Who may ask.
-    pub policy: Policy,
+    /// Only this machine can reach us.
+    is_loopback: bool,
+    /// The file with the state's own token.
+    token_file: TokenFile,
+    /// The configured token.
+    token: Token,
     /// What a person can do.
     pub actions: Arc<dyn Actions>,
     /// We are leaving.
     pub stop: CancellationToken,
+}
+
+impl Shared {
+    /// What signs in at this moment. The file is read each time: a new token is valid at once, and
+    /// the old one is not.
+    fn tokens(&self) -> Tokens {
+        Tokens { own: self.token_file.read().ok(), configured: self.token.clone() }
+    }
+
+    /// Whether the sender of these headers is still signed in.
+    pub fn is_signed_in(&self, headers: &HeaderMap) -> bool {
+        self.tokens().signed_in(headers).is_some()
+    }
 }
 
 /// The server, until it is stopped or dropped.
@@ -126,13 +147,14 @@ impl Server {
         if !is_loopback && options.token.is_none() {
             return Err(ServerError::Open { address });
         }
-        let action = random_token().map_err(|source| ServerError::Io { address, source })?;
         let can = Abilities { run: options.can_run, act: true };
         let hub = Hub::new(options.store, options.clock, options.config, can, options.search_path);
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             hub: Arc::clone(&hub),
-            policy: Policy { is_loopback, access: options.token, action },
+            is_loopback,
+            token_file: options.token_file,
+            token: options.token,
             actions: options.actions,
             stop: stop.clone(),
         });
@@ -179,45 +201,79 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
+/// One path, with what answers there.
+struct Route {
+    method: Method,
+    path: &'static str,
+    handler: MethodRouter<Arc<Shared>>,
+}
+
 /// Every path there is.
-pub fn routes(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/", get(page::index))
-        .route("/app.css", get(page::style))
-        .route("/app.js", get(|| page::script("app.js")))
-        .route("/dom.js", get(|| page::script("dom.js")))
-        .route("/views.js", get(|| page::script("views.js")))
-        .route("/finding.js", get(|| page::script("finding.js")))
-        .route("/icon.svg", get(page::icon))
-        .route("/health", get(api::health))
-        .route("/healthz", get(api::health))
-        .route("/livez", get(api::livez))
-        .route("/readyz", get(api::readyz))
-        .route("/metrics", get(api::prometheus))
-        .route("/heartbeat/metrics", get(api::overview))
-        .route("/events", get(sse::events))
-        .route("/api/state", get(api::state))
-        .route("/api/findings", get(api::findings))
-        .route("/api/runs", get(api::runs))
-        .route("/api/sessions", get(api::sessions))
-        .route("/api/items/{*key}", get(api::item))
-        .route("/api/sessions/{session}/stop", post(api::stop))
-        .route("/api/retry/{*key}", post(api::retry))
-        .route("/api/feedback/{*key}", post(api::feedback))
-        .route("/api/run", post(api::run))
+fn table() -> Vec<Route> {
+    let read = |path, handler| Route { method: Method::GET, path, handler };
+    let act = |path, handler| Route { method: Method::POST, path, handler };
+    vec![
+        read("/", get(page::index)),
+        read("/app.css", get(page::style)),
+        read("/app.js", get(|| page::script("app.js"))),
+        read("/dom.js", get(|| page::script("dom.js"))),
+        read("/views.js", get(|| page::script("views.js"))),
+        read("/finding.js", get(|| page::script("finding.js"))),
+        read("/icon.svg", get(page::icon)),
+        read("/health", get(api::health)),
+        read("/livez", get(api::livez)),
+        read("/readyz", get(api::readyz)),
+        read("/metrics", get(api::prometheus)),
+        read("/heartbeat/metrics", get(api::overview)),
+        read("/events", get(sse::events)),
+        read("/api/state", get(api::state)),
+        read("/api/findings", get(api::findings)),
+        read("/api/runs", get(api::runs)),
+        read("/api/sessions", get(api::sessions)),
+        read("/api/items/{*key}", get(api::item)),
+        act("/api/sessions/{session}/stop", post(api::stop)),
+        act("/api/retry/{*key}", post(api::retry)),
+        act("/api/feedback/{*key}", post(api::feedback)),
+        act("/api/run", post(api::run)),
+    ]
+}
+
+/// Method and path of everything that is served, for tests that try each of them.
+pub fn surface() -> Vec<(Method, &'static str)> {
+    table().into_iter().map(|route| (route.method, route.path)).collect()
+}
+
+fn routes(shared: Arc<Shared>) -> Router {
+    table()
+        .into_iter()
+        .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(api::nothing)
         .layer(from_fn_with_state(Arc::clone(&shared), guarded))
         .with_state(shared)
 }
 
+/// Stands before every path, also before those that do not exist.
 async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let admitted = shared.policy.admit(request.method(), request.uri().path(), request.headers());
-    let Err(refused) = admitted else { return next.run(request).await };
-    let (status, code, message) = refused.told();
-    let mut response = refusal(status, code, message);
-    if refused == Refusal::NoToken && status == StatusCode::UNAUTHORIZED {
-        let challenge = HeaderValue::from_static("Basic realm=\"heartbeat\", charset=\"UTF-8\"");
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    let (method, headers, address) = (request.method(), request.headers(), request.uri());
+    if shared.is_loopback
+        && let Err(refused) = check_host(headers)
+    {
+        return refuse(refused);
     }
-    response
+    let tokens = shared.tokens();
+    if *method == Method::GET
+        && let Some((cookie, without_token)) = tokens.sign_in(address)
+    {
+        return signed_in_at(&without_token, &cookie);
+    }
+    match check_sign_in(&tokens, method, address.path(), headers) {
+        Ok(()) => next.run(request).await,
+        Err(Refusal::NotSignedIn) => unauthorized(headers),
+        Err(refused) => refuse(refused),
+    }
+}
+
+fn refuse(refused: Refusal) -> Response {
+    let (status, code, message) = refused.response_parts();
+    refusal(status, code, message)
 }

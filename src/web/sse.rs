@@ -1,7 +1,7 @@
 //! `/events`: what happens, as it happens, and the picture after it.
 //!
 //! `happened` carries one event of the log under its number; `state` carries the whole picture of
-//! `/api/state` without the token; `reset` says that too much was missed to be told one by one. A
+//! `/api/state`; `reset` says that too much was missed to be told one by one. A
 //! client that comes back with `Last-Event-ID` is told what it missed first. One that does not read
 //! is sent away: it comes back and catches up, and nobody waits for it.
 
@@ -16,6 +16,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 use tokio_util::io::ReaderStream;
 
 use super::answer;
@@ -33,6 +34,8 @@ const BUFFER: usize = 16 << 10;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A listener that takes nothing for this long is sent away.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is checked that a listener is still signed in.
+const SIGN_IN_CHECK: Duration = Duration::from_secs(1);
 /// More missed events than this are not told one by one.
 const MOST_MISSED: i64 = 1000;
 
@@ -52,7 +55,7 @@ pub fn picture(picture: &Picture) -> Frame {
     let mut bytes = Vec::with_capacity(picture.state.len() + 32);
     bytes.extend_from_slice(b"event: state\ndata: ");
     bytes.extend_from_slice(&picture.state);
-    bytes.extend_from_slice(b"}\n\n");
+    bytes.extend_from_slice(b"\n\n");
     Frame { seq: None, bytes: bytes.into() }
 }
 
@@ -78,23 +81,35 @@ pub async fn events(
     let after = last.or(from.after);
     let listener = shared.hub.listen();
     let (writer, reader) = tokio::io::duplex(BUFFER);
-    let (hub, stop) = (Arc::clone(&shared.hub), shared.stop.clone());
     tokio::spawn(async move {
+        let wire = Wire { writer, shared: Arc::clone(&shared), headers, checked: Instant::now() };
         tokio::select! {
             // A listener that left, or was sent away, is no failure.
-            fed = feed(&hub, listener, Wire(writer), after) => drop(fed),
-            () = stop.cancelled() => {}
+            fed = feed(&shared.hub, listener, wire, after) => drop(fed),
+            () = shared.stop.cancelled() => {}
         }
     });
     let body = Body::from_stream(ReaderStream::with_capacity(reader, BUFFER));
     answer::streamed(StatusCode::OK, "text/event-stream", body)
 }
 
-struct Wire(DuplexStream);
+struct Wire {
+    writer: DuplexStream,
+    shared: Arc<Shared>,
+    /// Of the request, with what signed it in.
+    headers: HeaderMap,
+    checked: Instant,
+}
 
 impl Wire {
     async fn send(&mut self, bytes: &Bytes) -> io::Result<()> {
-        tokio::time::timeout(PATIENCE, self.0.write_all(bytes))
+        if self.checked.elapsed() >= SIGN_IN_CHECK {
+            if !self.shared.is_signed_in(&self.headers) {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            self.checked = Instant::now();
+        }
+        tokio::time::timeout(PATIENCE, self.writer.write_all(bytes))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }

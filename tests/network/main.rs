@@ -10,4 +10,5 @@
 mod fetch;
 mod metrics;
 mod server;
+mod sign_in;
 mod simulator;

@@ -1,8 +1,7 @@
 //! The HTTP interface from outside: answers, refusals, and clients that mean no good.
 
 use heartbeat::event::{Event, Sink};
-use heartbeat::web::{ServerError, bind};
-use secrecy::SecretString;
+use heartbeat::web::bind;
 use support::web::serve;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -62,81 +61,6 @@ async fn a_state_that_is_gone_is_unhealthy_and_not_ready() {
     assert_eq!(served.get("/readyz").await.status, 503);
     assert_eq!(served.get("/livez").await.status, 200);
     assert!(served.get("/metrics").await.body.contains("health_status{status=\"unhealthy\"} 1"));
-}
-
-#[tokio::test]
-async fn actions_need_post_token_and_our_own_page() {
-    let served = serve(None).await;
-    let token = served.action_token().await;
-    let with = format!("X-Heartbeat-Token: {token}\r\nContent-Length: 0\r\n");
-    assert_eq!(served.get("/api/run").await.status, 405);
-    for (more, status) in [
-        ("Content-Length: 0\r\n".to_owned(), 403),
-        ("X-Heartbeat-Token: guess\r\nContent-Length: 0\r\n".to_owned(), 403),
-        (format!("{with}Origin: https://evil.example\r\n"), 403),
-        (format!("{with}Sec-Fetch-Site: cross-site\r\n"), 403),
-        (format!("{with}Host: evil.example\r\n"), 421),
-    ] {
-        assert_eq!(served.ask("POST", "/api/run", &more).await.status, status, "{more}");
-    }
-    assert!(served.hands.0.lock().unwrap().is_empty(), "a refused action was done");
-    let own = format!("{with}Origin: http://localhost\r\nSec-Fetch-Site: same-origin\r\n");
-    assert_eq!(served.ask("POST", "/api/run", &own).await.status, 409);
-    assert_eq!(served.ask("POST", "/api/retry/ado/7", &with).await.status, 200);
-    let session = "01a1e341-3fe2-71ee-b391-87cb6ed05b26";
-    let path = format!("/api/sessions/{session}/stop");
-    assert_eq!(served.ask("POST", &path, &with).await.status, 404);
-    assert_eq!(served.ask("POST", "/api/sessions/rm%20-rf/stop", &with).await.status, 400);
-    let done = served.hands.0.lock().unwrap().clone();
-    assert_eq!(done, ["run".to_owned(), "retry ado/7".into(), format!("stop {session}")]);
-}
-
-#[tokio::test]
-async fn feedback_is_one_of_three_words_with_a_note() {
-    let served = serve(None).await;
-    let token = served.action_token().await;
-    let post = async |body: &str, token: &str| {
-        let length = body.len();
-        let more = format!("X-Heartbeat-Token: {token}\r\nContent-Length: {length}\r\n\r\n{body}");
-        served.ask("POST", "/api/feedback/ado/7", &more).await.status
-    };
-    assert_eq!(post(r#"{"opinion":"useful"}"#, "guess").await, 403);
-    assert_eq!(post(r#"{"opinion":"lovely"}"#, &token).await, 400);
-    assert_eq!(post("", &token).await, 400);
-    assert_eq!(post(r#"{"opinion":"useful"}"#, &token).await, 200);
-    assert_eq!(post(r#"{"opinion":"wrong","note":" not here "}"#, &token).await, 200);
-    let done = served.hands.0.lock().unwrap().clone();
-    assert_eq!(done, ["feedback ado/7 useful ", "feedback ado/7 wrong not here"]);
-}
-
-#[tokio::test]
-async fn a_configured_token_is_asked_for() {
-    let served = serve(Some(SecretString::from("s3cret"))).await;
-    let refused = served.get("/").await;
-    assert_eq!(refused.status, 401);
-    assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "));
-    assert!(!refused.body.contains("s3cret"));
-    assert_eq!(served.get("/events").await.status, 401);
-    assert_eq!(served.ask("GET", "/", "Authorization: Bearer s3cret\r\n").await.status, 200);
-    assert_eq!(served.get("/livez").await.status, 200);
-}
-
-#[tokio::test]
-async fn an_open_address_without_a_token_is_not_served() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = heartbeat::store::Store::open(folder.path()).unwrap();
-    let listener = bind("0.0.0.0:0".parse().unwrap(), None).await.unwrap();
-    let options = heartbeat::web::ServerOptions {
-        store,
-        clock: heartbeat::clock::Clock::system(),
-        config: std::sync::Arc::new(toml::from_str(heartbeat::config::DEFAULT_TOML).unwrap()),
-        token: None,
-        actions: std::sync::Arc::new(support::web::Hands::default()),
-        can_run: false,
-        search_path: "/bin".into(),
-    };
-    let refused = heartbeat::web::Server::start(listener, options);
-    assert!(matches!(refused.err(), Some(ServerError::Open { .. })));
 }
 
 #[tokio::test]
@@ -308,4 +232,22 @@ async fn idle_and_slow_connections_keep_nobody_waiting() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), cut_off).await.unwrap();
+}
+
+#[tokio::test]
+async fn feedback_is_one_of_three_words_with_a_note() {
+    let served = serve(None).await;
+    let post = async |body: &str| {
+        let more = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        served.ask("POST", "/api/feedback/ado/7", &more).await.status
+    };
+    let unsigned = "Content-Length: 20\r\n\r\n{\"opinion\":\"useful\"}";
+    let refused = served.ask_unsigned("POST", "/api/feedback/ado/7", unsigned).await;
+    assert_eq!(refused.status, 401);
+    assert_eq!(post(r#"{"opinion":"lovely"}"#).await, 400);
+    assert_eq!(post("").await, 400);
+    assert_eq!(post(r#"{"opinion":"useful"}"#).await, 200);
+    assert_eq!(post(r#"{"opinion":"wrong","note":" not here "}"#).await, 200);
+    let done = served.hands.0.lock().unwrap().clone();
+    assert_eq!(done, ["feedback ado/7 useful ", "feedback ado/7 wrong not here"]);
 }

@@ -3,7 +3,7 @@ import { byId, clock, h, mark, say } from "./dom.js";
 import * as views from "./views.js";
 import { missing, story, waiting } from "./finding.js";
 
-const page = { state: null, token: "", skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", paused: false, all: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
+const page = { state: null, skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", paused: false, all: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
 const now = () => Date.now() + page.skew;
 
 async function read(path) {
@@ -16,13 +16,7 @@ async function read(path) {
 }
 
 async function act(path, done) {
-  const send = () => fetch(path, { method: "POST", headers: { "x-heartbeat-token": page.token } });
-  const answered = async () => send().catch(() => { toast("Cannot reach heartbeat."); throw new Error("unreachable"); });
-  let answer = await answered();
-  if (answer.status === 403) { // Another start of heartbeat has another token.
-    page.token = (await read("/api/state")).token;
-    answer = await answered();
-  }
+  const answer = await fetch(path, { method: "POST" }).catch(() => { toast("Cannot reach heartbeat."); throw new Error("unreachable"); });
   const told = await answer.json().catch(() => null);
   if (!answer.ok) {
     toast(told?.error?.message ?? "The action failed.");
@@ -67,7 +61,6 @@ function take(state) {
   page.state = state;
   page.updated = Date.parse(state.now);
   page.skew = Date.parse(state.now) - Date.now();
-  if (state.token) page.token = state.token;
   show();
 }
 
@@ -99,8 +92,8 @@ function connect() {
   source.addEventListener("open", () => linked("live", "live"));
   source.addEventListener("error", () => {
     linked("lost", "reconnecting…");
-    // A browser gives up for good when it is refused; we do not.
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+    // A browser gives up for good when it is refused; we ask again, and show why.
+    if (source.readyState === EventSource.CLOSED) setTimeout(start, 2000);
   });
   source.addEventListener("state", (event) => take(JSON.parse(event.data)));
   source.addEventListener("reset", () => start());

@@ -9,6 +9,7 @@ use super::world::{World, finish, lines, signal};
 /// A service with its dashboard on a free port, on a schedule that never comes.
 struct Service {
     address: String,
+    token: String,
     daemon: Child,
 }
 
@@ -25,17 +26,16 @@ impl Service {
             line["address"].as_str().map(str::to_owned)
         };
         let address = support::until("dashboard", served).await;
-        Self { address: format!("http://{address}"), daemon }
+        let token = std::fs::read_to_string(world.path("state/dashboard-token")).unwrap();
+        Self { address: format!("http://{address}"), token: token.trim().into(), daemon }
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {
-        told(client().get(format!("{}{path}", self.address))).await
+        told(client().get(format!("{}{path}", self.address)).bearer_auth(&self.token)).await
     }
 
     async fn post(&self, path: &str) -> (u16, Value) {
-        let (_, state) = self.get("/api/state").await;
-        let request = client().post(format!("{}{path}", self.address));
-        told(request.header("x-heartbeat-token", state["token"].as_str().unwrap())).await
+        told(client().post(format!("{}{path}", self.address)).bearer_auth(&self.token)).await
     }
 
     async fn stop(self) {
@@ -149,4 +149,35 @@ async fn a_crashed_run_is_ended_by_the_next_start_for_every_reader() {
     let (_, state) = service.get("/api/state").await;
     assert_eq!(state["run"]["outcome"], "crashed", "{:#}", state["run"]);
     service.stop().await;
+}
+
+/// A token in a log, in a process list or in a world-readable file would be everybody's.
+#[tokio::test]
+async fn the_dashboard_command_signs_in_and_keeps_the_token_to_itself() {
+    let world = World::new().await;
+    let off = world.run(&["dashboard"]).await;
+    assert_eq!(off.code(), 1);
+    assert!(off.stderr.contains("[http] listen"), "{}", off.stderr);
+    let service = Service::start(&world, &[]).await;
+    let shown = world.run(&["dashboard", "--json"]).await.json();
+    assert_eq!(shown["address"], format!("{}/", service.address));
+    let address = shown["sign_in"].as_str().unwrap().to_owned();
+    let jar = client().get(&address).send().await.unwrap();
+    assert_eq!(jar.status(), 401, "without a cookie jar the redirect leads to the sign-in page");
+    let log = std::fs::read_to_string(world.path("service.log")).unwrap();
+    assert!(!log.contains(&service.token), "{log}");
+
+    let rotated = world.run(&["dashboard", "--rotate"]).await.stdout;
+    assert!(
+        rotated.starts_with(&service.address) && !rotated.contains(&service.token),
+        "{rotated}"
+    );
+    assert_eq!(service.get("/api/state").await.0, 401, "the running service knows the new token");
+    service.stop().await;
+    let gone = world.run(&["dashboard"]).await;
+    assert_eq!(
+        (gone.code(), gone.stdout.as_str()),
+        (1, ""),
+        "nobody else's port is shown the token"
+    );
 }

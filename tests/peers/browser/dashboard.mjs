@@ -6,8 +6,8 @@
 //
 // Prints one line per check and leaves with 1 at the first that fails.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -27,6 +27,19 @@ const freePort = () => new Promise((resolve) => {
   });
 });
 
+/** The address that signs a browser in, as the demo prints it. */
+let signInAddress = null;
+
+/** A browser that has signed in, as a person does it: by the printed address. */
+async function signedIn(options) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  await page.goto(signInAddress);
+  assert.equal(page.url(), `${address}/`, "the address without the token");
+  await page.close();
+  return context;
+}
+
 /** Starts the demo and waits until it says where its dashboard is. */
 function start(port) {
   const set = (key, value) => ["--set", `${key}=${value}`];
@@ -41,7 +54,8 @@ function start(port) {
     child.once("exit", (code) => reject(new Error(`heartbeat left with ${code}: ${said}`)));
     child.stderr.on("data", (chunk) => {
       said += chunk;
-      if (/dashboard  http:|dashboard listening/.test(said)) resolve(child);
+      signInAddress = said.match(/dashboard  (http:\S+\?token=[0-9a-f]{64})/)?.[1] ?? signInAddress;
+      if (signInAddress && /dashboard listening/.test(said)) resolve(child);
     });
   });
 }
@@ -92,7 +106,7 @@ if (failed) {
 
 async function drive() {
   // The page's own policy forbids eval; only the checker needs it, so only these contexts lift it.
-  const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, colorScheme: "light", bypassCSP: true });
+  const context = await signedIn({ viewport: { width: 1360, height: 900 }, colorScheme: "light", bypassCSP: true });
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
   const problems = [];
@@ -102,6 +116,7 @@ async function drive() {
     if (message.type() === "error" && !/ERR_|Failed to load resource/.test(message.text())) problems.push(message.text());
   });
 
+  await signIn();
   await firstPaint();
   await page.goto(address);
   await page.waitForSelector("body[data-phase=ready][data-link=live]");
@@ -174,8 +189,45 @@ async function drive() {
   done("no error on the page");
 }
 
+/** Without sign-in there is a page that says what to do; the private file of `heartbeat dashboard` signs in. */
+async function signIn() {
+  const context = await browser.newContext({ viewport: { width: 800, height: 600 } });
+  const page = await context.newPage();
+  const problems = [];
+  page.on("console", (message) => { if (/policy/i.test(message.text())) problems.push(message.text()); });
+  const refused = await page.goto(address);
+  assert.equal(refused.status(), 401);
+  assert.match(await page.textContent("main"), /heartbeat dashboard/);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).maxWidth), "608px", "its style is in force");
+  await picture(page, "sign-in-light");
+  assert.deepEqual(problems, []);
+  done("without sign-in a page says what to do");
+  const file = join(folder, "open.html");
+  writeFileSync(file, `<!doctype html><meta http-equiv="refresh" content="0;url=${signInAddress}">`);
+  await page.goto(`file://${file}`);
+  await page.waitForSelector("body[data-phase=ready][data-link=live]");
+  assert.equal(page.url(), `${address}/`);
+  const [cookie] = await context.cookies();
+  assert.ok(cookie.httpOnly && cookie.sameSite === "Strict" && /^heartbeat-/.test(cookie.name), JSON.stringify(cookie));
+  assert.ok(!signInAddress.includes(cookie.value), "the cookie is not the token");
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  // A link on another site comes without the cookie, and is led on.
+  writeFileSync(file, `<!doctype html><a href="${address}/?q=cart">open</a>`);
+  await page.goto(`file://${file}`);
+  await page.click("a");
+  await page.waitForSelector("body[data-phase=ready]");
+  done("the printed address signs in, from a file and from a link on another site");
+  const rotated = spawnSync(binary, ["dashboard", "--rotate", "--state-dir", join(folder, "state")], { encoding: "utf8", cwd: folder });
+  assert.equal(rotated.status, 0, rotated.stderr);
+  signInAddress = rotated.stdout.trim();
+  await page.waitForSelector("body[data-link=lost]");
+  await page.waitForFunction(() => /heartbeat dashboard/.test(document.querySelector("#banner").textContent));
+  done("rotating the token signs the browser out, and the page says what to do");
+  await context.close();
+}
+
 async function firstPaint() {
-  const context = await browser.newContext({ viewport: { width: 1360, height: 900 } });
+  const context = await signedIn({ viewport: { width: 1360, height: 900 } });
   const page = await context.newPage();
   let bytes = 0;
   const client = await context.newCDPSession(page);
@@ -223,7 +275,7 @@ async function stopOne(page) {
 /** A finding full of markup and a megabyte of text does nothing but stand there. */
 async function hostile() {
   // With the page's own policy in force.
-  const context = await browser.newContext({ viewport: { width: 1360, height: 900 } });
+  const context = await signedIn({ viewport: { width: 1360, height: 900 } });
   const page = await context.newPage();
   const evil = '<img src=x onerror="window.owned=1"><script>window.owned=1</script>';
   const finding = { summary: evil + "x".repeat(1 << 20), likely_causes: [evil], files: [{ path: "../../etc/passwd", reason: evil, exists: true }, { path: "javascript:alert(1)", reason: "", exists: true }], suggested_change: evil, risk: "low", effort: "small", confidence: "low", open_questions: [evil] };
@@ -251,7 +303,7 @@ async function hostile() {
 async function odd() {
   const word = "Averyverylongwordwithoutanyspace".repeat(10);
   for (const [width, height] of [[1360, 900], [820, 1100], [390, 844]]) {
-    const context = await browser.newContext({ viewport: { width, height }, bypassCSP: true });
+    const context = await signedIn({ viewport: { width, height }, bypassCSP: true });
     const page = await context.newPage();
     await page.route("**/events**", () => {});
     await page.route("**/api/state", async (route) => {
@@ -269,7 +321,7 @@ async function odd() {
     await context.close();
   }
   done("words without end stay within the page");
-  const context = await browser.newContext({ viewport: { width: 1360, height: 700 }, bypassCSP: true });
+  const context = await signedIn({ viewport: { width: 1360, height: 700 }, bypassCSP: true });
   const page = await context.newPage();
   await page.route("**/api/state", (route) => route.fulfill({ status: 503, json: { error: { code: "store", message: "the state cannot be read" } } }));
   await page.goto(address);

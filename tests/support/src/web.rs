@@ -8,7 +8,9 @@ use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
 use heartbeat::settings::Config;
 use heartbeat::store::{Journal, Store};
+use heartbeat::web::token::TokenFile;
 use heartbeat::web::{ActionError, Actions, Server, ServerOptions, Token, bind};
+use secrecy::ExposeSecret as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -56,6 +58,8 @@ pub struct Served {
     pub server: Server,
     pub hands: Arc<Hands>,
     pub address: SocketAddr,
+    /// The state's own token when it was served.
+    pub token: String,
 }
 
 /// Serves a fresh state on a free port of loopback.
@@ -68,10 +72,13 @@ pub async fn serve(token: Token) -> Served {
     config.limits.max_load_per_core = 1e6;
     config.agent.command = vec!["sh".into()];
     let hands = Arc::new(Hands::default());
+    let token_file = TokenFile::in_state(&state);
+    let own = token_file.read_or_create().unwrap().expose_secret().to_owned();
     let options = ServerOptions {
         store: Store::open_for_reading(&state).unwrap().unwrap(),
         clock: Clock::system(),
         config: Arc::new(config),
+        token_file,
         token,
         actions: Arc::clone(&hands) as _,
         can_run: true,
@@ -81,7 +88,7 @@ pub async fn serve(token: Token) -> Served {
     let server = Server::start(listener, options).unwrap();
     server.hub().attend(&journal);
     let address = server.address();
-    Served { folder, journal, server, hands, address }
+    Served { folder, journal, server, hands, address, token: own }
 }
 
 /// An answer, as far as tests look at it.
@@ -106,13 +113,23 @@ impl Answer {
 }
 
 impl Served {
-    /// `GET path`
+    /// `GET path`, signed in.
     pub async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, "").await
     }
 
-    /// One request with more header lines, each ended by CRLF.
+    /// One request, signed in, with more header lines, each ended by CRLF.
     pub async fn ask(&self, method: &str, path: &str, more: &str) -> Answer {
+        self.ask_unsigned(method, path, &format!("{}{more}", self.bearer())).await
+    }
+
+    /// The header line that signs in.
+    pub fn bearer(&self) -> String {
+        format!("Authorization: Bearer {}\r\n", self.token)
+    }
+
+    /// One request of somebody who has not signed in.
+    pub async fn ask_unsigned(&self, method: &str, path: &str, more: &str) -> Answer {
         let host = if more.to_lowercase().contains("host:") { "" } else { "Host: localhost\r\n" };
         let request = format!("{method} {path} HTTP/1.1\r\n{host}Connection: close\r\n{more}\r\n");
         let answer = self.exchange(request.as_bytes(), false).await;
@@ -139,15 +156,12 @@ impl Served {
         answer
     }
 
-    /// The token that the page gets.
-    pub async fn action_token(&self) -> String {
-        self.get("/api/state").await.json()["token"].as_str().unwrap().to_owned()
-    }
-
     /// Opens the event stream.
     pub async fn listen(&self, query: &str, more: &str) -> Stream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("GET /events{query} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n");
+        let bearer = self.bearer();
+        let request =
+            format!("GET /events{query} HTTP/1.1\r\nHost: localhost\r\n{bearer}{more}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         Stream { stream, raw: Vec::new(), has_head: false, text: String::new() }
     }
