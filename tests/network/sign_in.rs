@@ -118,7 +118,7 @@ async fn the_address_with_the_token_signs_a_browser_in_until_the_token_is_rotate
     assert_eq!(sign_in(&served, "guess").await, None);
     let cookie = sign_in(&served, &served.token).await.unwrap();
     assert_eq!(served.ask_unsigned("GET", "/api/state", &cookie).await.status, 200);
-    let mut stream = served.listen("", "").await;
+    let mut stream = served.listen("", "Connection: close\r\n").await;
     stream.until(|text| text.contains("event: state")).await;
 
     let file = TokenFile::in_state(&served.folder.path().join("state"));
