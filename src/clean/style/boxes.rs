@@ -54,11 +54,13 @@ pub(super) struct Slots {
     pub(super) known: [Option<Value>; SLOTS],
     others: Vec<(u32, Value)>,
     is_empty: bool,
+    /// Was any of the declarations doubtful?
+    pub(super) has_doubts: bool,
 }
 
 impl Default for Slots {
     fn default() -> Self {
-        Self { known: [None; SLOTS], others: Vec::new(), is_empty: true }
+        Self { known: [None; SLOTS], others: Vec::new(), is_empty: true, has_doubts: false }
     }
 }
 
@@ -69,12 +71,14 @@ impl Slots {
             self.known = [None; SLOTS];
             self.others.clear();
             self.is_empty = true;
+            self.has_doubts = false;
         }
     }
 
     /// Takes a declaration over those before it.
     pub(super) fn set(&mut self, declaration: &Declaration) {
         self.is_empty = false;
+        self.has_doubts |= declaration.value.doubt().is_some();
         match declaration.property {
             Property::Known(slot) => self.known[slot as usize] = Some(declaration.value),
             Property::Other(name) => {

@@ -2,26 +2,35 @@
 
 use color::{ColorSpaceTag, Srgb, parse_color};
 
-/// A colour with its opacity: red, green, blue and alpha from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A colour with its opacity: red, green, blue and alpha from 0 to 255, small because every element
+/// hands several of them down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::clean) struct Color {
-    channels: [f32; 3],
-    /// 0 is transparent, 1 is solid.
-    pub(super) alpha: f32,
+    channels: [u8; 3],
+    alpha: u8,
 }
 
 impl Color {
-    pub(super) const BLACK: Self = Self::solid([0.0; 3]);
-    pub(super) const WHITE: Self = Self::solid([1.0; 3]);
+    pub(super) const BLACK: Self = Self::solid([0; 3]);
+    pub(super) const WHITE: Self = Self::solid([255; 3]);
     /// What a browser gives a link.
-    pub(super) const LINK: Self = Self::solid([0.0, 0.0, 238.0 / 255.0]);
+    pub(super) const LINK: Self = Self::solid([0, 0, 238]);
     /// The background of `<mark>`.
-    pub(super) const MARK: Self = Self::solid([1.0, 1.0, 0.0]);
+    pub(super) const MARK: Self = Self::solid([255, 255, 0]);
     /// The background of a button.
-    pub(super) const BUTTON: Self = Self::solid([239.0 / 255.0; 3]);
+    pub(super) const BUTTON: Self = Self::solid([239; 3]);
 
-    const fn solid(channels: [f32; 3]) -> Self {
-        Self { channels, alpha: 1.0 }
+    const fn solid(channels: [u8; 3]) -> Self {
+        Self { channels, alpha: 255 }
+    }
+
+    fn from_shares([red, green, blue, alpha]: [f32; 4]) -> Self {
+        Self { channels: [byte(red), byte(green), byte(blue)], alpha: byte(alpha) }
+    }
+
+    /// 0 is transparent, 1 is solid.
+    pub(super) fn alpha(self) -> f32 {
+        f32::from(self.alpha) / 255.0
     }
 
     /// A colour value of CSS, in lower case; `None` when it is not one we evaluate.
@@ -29,15 +38,13 @@ impl Color {
         if let Some(color) = system(value) {
             return Some(color);
         }
-        let [red, green, blue, alpha] = match value.strip_prefix('#') {
-            Some(hex) => from_hex(hex)?,
+        match value.strip_prefix('#') {
+            Some(hex) => from_hex(hex),
             None => {
                 let parsed = parse_color(value).ok()?;
-                parsed.to_alpha_color::<Srgb>().components
+                Some(Self::from_shares(parsed.to_alpha_color::<Srgb>().components))
             }
-        };
-        let clamp = |channel: f32| if channel.is_nan() { 0.0 } else { channel.clamp(0.0, 1.0) };
-        Some(Self { channels: [clamp(red), clamp(green), clamp(blue)], alpha: clamp(alpha) })
+        }
     }
 
     /// An old HTML attribute: any text is a colour, by the standard's rules for legacy values.
@@ -49,12 +56,12 @@ impl Color {
         if !value.starts_with('#') && !value.contains('(') {
             if let Some(named) = parse_color(&value).ok().filter(|c| c.cs == ColorSpaceTag::Srgb) {
                 let [red, green, blue, _] = named.to_alpha_color::<Srgb>().components;
-                return Some(Self::solid([red, green, blue]));
+                return Some(Self::from_shares([red, green, blue, 1.0]));
             }
         } else if value.len() == 4
-            && let Some([red, green, blue, _]) = from_hex(&value[1..])
+            && let Some(color) = from_hex(&value[1..])
         {
-            return Some(Self::solid([red, green, blue]));
+            return Some(color);
         }
         Some(Self::from_anything(value.trim_start_matches('#')))
     }
@@ -80,38 +87,50 @@ impl Color {
             .min((size - skip).saturating_sub(2));
         let channel = |part: &[u8]| {
             let digits: Vec<u8> = part[skip + zeros..].iter().take(2).copied().collect();
-            f32::from(
-                digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(16).wrapping_add(*digit)),
-            ) / 255.0
+            digits.iter().fold(0_u8, |sum, digit| sum.wrapping_mul(16).wrapping_add(*digit))
         };
         Self::solid([channel(parts[0]), channel(parts[1]), channel(parts[2])])
     }
 
     /// This colour seen on top of another one.
     pub(super) fn over(self, below: Self) -> Self {
-        let mix =
-            |at: usize| self.channels[at] * self.alpha + below.channels[at] * (1.0 - self.alpha);
-        Self::solid([mix(0), mix(1), mix(2)])
+        if self.alpha == 255 {
+            return self;
+        }
+        let (above, alpha) = (self.channels.map(f32::from), self.alpha());
+        let mix = |at: usize| above[at] * alpha + f32::from(below.channels[at]) * (1.0 - alpha);
+        Self::from_shares([mix(0) / 255.0, mix(1) / 255.0, mix(2) / 255.0, 1.0])
     }
 
     /// The largest difference of a channel: 0 is none, 1 is black on white.
     pub(super) fn distance(self, other: Self) -> f32 {
-        (0..3).map(|at| (self.channels[at] - other.channels[at]).abs()).fold(0.0, f32::max)
+        let most = (0..3).map(|at| self.channels[at].abs_diff(other.channels[at])).max();
+        f32::from(most.unwrap_or(0)) / 255.0
     }
 }
 
-fn from_hex(hex: &str) -> Option<[f32; 4]> {
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
+fn byte(share: f32) -> u8 {
+    // Not a number becomes 0.
+    (share.clamp(0.0, 1.0) * 255.0).round() as u8
+}
+
+fn from_hex(hex: &str) -> Option<Color> {
     if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     let digit = |at: usize| u8::from_str_radix(hex.get(at..=at)?, 16).ok();
-    let short = |at: usize| digit(at).map(|digit| f32::from(digit * 17) / 255.0);
-    let long = |at: usize| Some(f32::from(digit(2 * at)? * 16 + digit(2 * at + 1)?) / 255.0);
+    let short = |at: usize| digit(at).map(|digit| digit * 17);
+    let long = |at: usize| Some(digit(2 * at)? * 16 + digit(2 * at + 1)?);
+    let color = |channels: [Option<u8>; 3], alpha: Option<u8>| {
+        let [red, green, blue] = channels;
+        Some(Color { channels: [red?, green?, blue?], alpha: alpha? })
+    };
     match hex.len() {
-        3 => Some([short(0)?, short(1)?, short(2)?, 1.0]),
-        4 => Some([short(0)?, short(1)?, short(2)?, short(3)?]),
-        6 => Some([long(0)?, long(1)?, long(2)?, 1.0]),
-        8 => Some([long(0)?, long(1)?, long(2)?, long(3)?]),
+        3 => color([short(0), short(1), short(2)], Some(255)),
+        4 => color([short(0), short(1), short(2)], short(3)),
+        6 => color([long(0), long(1), long(2)], Some(255)),
+        8 => color([long(0), long(1), long(2)], long(3)),
         _ => None,
     }
 }

@@ -130,14 +130,14 @@ impl Computed {
 
     /// A background that is not declared: of `bgcolor`, of `<mark>`.
     pub(super) fn paint(&mut self, color: Color, kind: BoxKind) {
-        if color.alpha <= 0.0 {
+        if color.alpha() <= 0.0 {
             return;
         }
         self.behind = color.over(self.behind);
         if kind != BoxKind::Inline {
             self.block_behind = self.behind;
         }
-        if color.alpha >= 1.0 {
+        if color.alpha() >= 1.0 {
             self.perhaps_behind = None;
         }
         self.own_background = true;
@@ -157,6 +157,10 @@ impl Computed {
         in_flex: bool,
         at: u32,
     ) -> (Flow, Impact) {
+        if slots.is_empty() {
+            self.apply_usual(kind, in_flex);
+            return (Flow::default(), Impact::default());
+        }
         let mut flow = Flow::default();
         let mut impact = Impact::default();
         if let Some(Value::Display(display)) = slots.get(Slot::Display) {
@@ -189,11 +193,21 @@ impl Computed {
         (flow, impact)
     }
 
+    /// The same for an element about which nothing is declared: most are.
+    fn apply_usual(&mut self, kind: BoxKind, in_flex: bool) {
+        let kind = kind_of(kind, Flow::default(), in_flex);
+        self.leave_line(kind, false);
+        match kind {
+            BoxKind::Table | BoxKind::TablePart | BoxKind::Cell => self.share_table_room(),
+            BoxKind::Inline => {}
+            _ if in_flex => self.room = 0.0,
+            _ => {}
+        }
+        self.layered |= kind == BoxKind::InlineBlock;
+    }
+
     /// Properties of text, which are inherited.
     fn apply_text(&mut self, slots: &Slots) {
-        if slots.is_empty() {
-            return;
-        }
         let parent_font = self.font_px;
         match slots.get(Slot::FontSize) {
             Some(Value::Length(size)) => {
@@ -266,6 +280,9 @@ impl Computed {
 
     /// Takes over every doubt; those that depend on the position wait for it.
     fn note_doubts(&mut self, slots: &Slots) {
+        if !slots.has_doubts {
+            return;
+        }
         let depends = |slot: usize| {
             let depending = [
                 Slot::Left,
@@ -316,13 +333,7 @@ impl Computed {
         frame: &Frame,
         impact: &mut Impact,
     ) {
-        if kind != BoxKind::Inline && self.behind != self.block_behind {
-            // The background of an inline element does not lie behind the blocks in it.
-            self.perhaps_behind = Some(self.block_behind);
-        }
-        if (is_out || self.displaced) && self.behind != self.page {
-            self.perhaps_behind = Some(self.page);
-        }
+        self.leave_line(kind, is_out);
         for slot in [Slot::BackgroundImage, Slot::BackgroundClip, Slot::BackgroundColor] {
             if let Some(Value::Doubt(doubt)) = slots.get(slot) {
                 self.doubts.add(doubt);
@@ -338,7 +349,7 @@ impl Computed {
             }
             _ => return,
         };
-        impact.paints |= color.alpha * self.opacity > 0.05;
+        impact.paints |= color.alpha() * self.opacity > 0.05;
         let below = self.behind;
         self.paint(color, kind);
         let is_partial = frame.height.is_some() || frame.width.is_some_and(|width| width < 200.0);
@@ -348,6 +359,17 @@ impl Computed {
             && self.behind.distance(below) > 0.05
         {
             self.perhaps_behind = Some(below);
+        }
+    }
+
+    /// What may be behind a box instead of what is behind the line it stands in.
+    fn leave_line(&mut self, kind: BoxKind, is_out: bool) {
+        if kind != BoxKind::Inline && self.behind != self.block_behind {
+            // The background of an inline element does not lie behind the blocks in it.
+            self.perhaps_behind = Some(self.block_behind);
+        }
+        if (is_out || self.displaced) && self.behind != self.page {
+            self.perhaps_behind = Some(self.page);
         }
     }
 

@@ -2,8 +2,8 @@
 //! doubt for everything that could hide text and is not evaluated.
 
 use cssparser::{
-    AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState,
-    QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser,
+    AtRuleParser, BasicParseErrorKind, CowRcStr, DeclarationParser, ParseError, Parser,
+    ParserState, QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser,
 };
 
 use super::color::Color;
@@ -213,6 +213,10 @@ impl<'i> DeclarationParser<'i> for Inline<'_> {
         input: &mut Parser<'i>,
         _start: &ParserState,
     ) -> Result<(), ParseError<()>> {
+        if !property::is_read(&name) {
+            // What is left of it is stepped over.
+            return Err(ParseError::from_basic_kind(BasicParseErrorKind::EndOfInput));
+        }
         read(&name, &Text::read(input), self.found);
         Ok(())
     }

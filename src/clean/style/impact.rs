@@ -75,7 +75,7 @@ pub(super) fn covers(declarations: &[Declaration]) -> bool {
 /// Does it put paint where text could be?
 fn paints(declaration: &Declaration) -> bool {
     match (declaration.property, declaration.value) {
-        (Property::Known(Slot::BackgroundColor), Value::Color(color)) => color.alpha > 0.1,
+        (Property::Known(Slot::BackgroundColor), Value::Color(color)) => color.alpha() > 0.1,
         (Property::Known(Slot::BackgroundColor), Value::CurrentColor) => true,
         (_, Value::Doubt(_)) => true,
         _ => false,

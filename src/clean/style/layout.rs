@@ -142,9 +142,6 @@ impl Computed {
     }
 
     pub(super) fn apply_margins(&mut self, slots: &Slots, kind: BoxKind, impact: &mut Impact) {
-        if slots.is_empty() {
-            return;
-        }
         let sides = [Slot::MarginLeft, Slot::MarginRight, Slot::MarginTop, Slot::MarginBottom];
         let (font, room) = (self.font_px, if self.room > 0.0 { self.room } else { PAGE_WIDTH });
         let pixels =
@@ -211,9 +208,7 @@ impl Computed {
         self.is_fixed_table |= slots.flag(Slot::FixedTable);
         if matches!(kind, BoxKind::Inline | BoxKind::Table | BoxKind::TablePart | BoxKind::Cell) {
             if kind != BoxKind::Inline {
-                // Cells share the room of a table by rules of their own.
-                self.room =
-                    if self.is_fixed_table { self.column_room } else { self.room.min(200.0) };
+                self.share_table_room();
             }
             return;
         }
@@ -232,6 +227,11 @@ impl Computed {
             self.room = 0.0;
         }
         self.shrunk |= frame.height.is_some();
+    }
+
+    /// Cells share the room of a table by rules of their own.
+    pub(super) fn share_table_room(&mut self) {
+        self.room = if self.is_fixed_table { self.column_room } else { self.room.min(200.0) };
     }
 
     pub(super) fn apply_overflow(&mut self, frame: &Frame, kind: BoxKind) {

@@ -27,12 +27,11 @@ impl<'i> Text<'i> {
         input.skip_whitespace();
         let start = input.position();
         let mut end = start;
-        let mut rebuilt = String::new();
         let mut after_bang = false;
         let mut count = 0_usize;
         loop {
             let before = input.position();
-            let Ok(token) = input.next_including_whitespace_and_comments().cloned() else { break };
+            let Ok(token) = input.next_including_whitespace_and_comments() else { break };
             count += 1;
             if count > MAX_TOKENS {
                 text.is_broken = true;
@@ -41,14 +40,13 @@ impl<'i> Text<'i> {
             }
             if after_bang {
                 text.important |=
-                    matches!(&token, Token::Ident(name) if name.eq_ignore_ascii_case("important"));
+                    matches!(token, Token::Ident(name) if name.eq_ignore_ascii_case("important"));
                 continue;
             }
             match token {
                 Token::Delim('!') => {
                     after_bang = true;
                     end = before;
-                    continue;
                 }
                 Token::CurlyBracketBlock => text.has_braces = true,
                 Token::BadString(_)
@@ -58,19 +56,18 @@ impl<'i> Text<'i> {
                 | Token::CloseCurlyBracket => text.is_broken = true,
                 _ => {}
             }
-            write_plain(&token, &mut rebuilt);
         }
         let slice = match after_bang {
             true => input.slice(start..end),
             false => input.slice_from(start),
         };
-        let plain: Cow<'i, str> = match slice.contains(['\\', '*']) {
-            true => Cow::Owned(rebuilt.trim().to_owned()),
+        let plain_text: Cow<'i, str> = match slice.contains(['\\', '*']) {
+            true => Cow::Owned(plain(slice)),
             false => Cow::Borrowed(slice.trim()),
         };
-        text.text = match plain.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            true => Cow::Owned(plain.to_ascii_lowercase()),
-            false => plain,
+        text.text = match plain_text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => Cow::Owned(plain_text.to_ascii_lowercase()),
+            false => plain_text,
         };
         text
     }
@@ -92,6 +89,17 @@ impl<'i> Text<'i> {
         };
         self.text.match_indices('(').any(|(at, _)| !is_named(&self.text[..at]))
     }
+}
+
+/// The value without comments and escapes.
+fn plain(value: &str) -> String {
+    let mut input = Parser::new(value);
+    let mut rebuilt = String::new();
+    for _ in 0..MAX_TOKENS {
+        let Ok(token) = input.next_including_whitespace_and_comments() else { break };
+        write_plain(token, &mut rebuilt);
+    }
+    rebuilt.trim().to_owned()
 }
 
 /// The token without escapes; what is in brackets is left out, so that nobody takes it for known.
