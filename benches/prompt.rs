@@ -6,14 +6,15 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails may stop")]
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use heartbeat::analyze;
 use heartbeat::clean::{Budget, clean_item};
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{
-    CleanItem, Complexity, Format, ItemId, ItemKey, Links, TextField, Verdict, WorkItem,
-    estimate_tokens,
+    Background, CleanItem, Complexity, Format, ItemId, ItemKey, Links, TextField, Verdict,
+    WorkItem, estimate_tokens,
 };
 use heartbeat::prompt::{Fence, Prompts, Rendered};
 use heartbeat::settings::{AgentAuth, Config};
@@ -44,7 +45,7 @@ fn main() {
     row("sessions", count);
     row("bytes sent per item", before / count);
 
-    let batches = triage::plan_batches(&items, &config.triage);
+    let batches = triage::plan_batches(&items, &HashMap::new(), &config.triage);
     let rendered: Vec<Rendered> = batches
         .iter()
         .map(|batch| triage::render(&prompts, batch, &fence, Asking::First).unwrap())
@@ -118,7 +119,13 @@ fn deep_prompt(prompts: &Prompts, config: &Config, fence: &Fence, item: &CleanIt
         modules: vec!["Tracking".to_owned()],
         ..Verdict::new(item.facts.id, Complexity::Moderate, "Which step loses the newest event?")
     };
-    let request = analyze::Request { item, verdict: &verdict, overview: "", context: &context };
+    let request = analyze::Request {
+        item,
+        verdict: &verdict,
+        background: &Background::default(),
+        overview: "",
+        context: &context,
+    };
     analyze::render(prompts, request, &config.analyze, fence).unwrap()
 }
 

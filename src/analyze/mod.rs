@@ -7,9 +7,10 @@ mod markdown;
 
 use minijinja::context;
 
-use crate::model::{CleanItem, Verdict};
+use crate::model::{Background, CleanItem, Verdict};
 use crate::prompt::{
-    DEEP_SCHEMA, Detail, Fence, PromptError, Prompts, Rendered, Template, item_text,
+    DEEP_SCHEMA, Detail, Fence, PromptError, Prompts, Rendered, Template, earlier_text, item_text,
+    known_text,
 };
 use crate::settings::Analyze;
 
@@ -23,6 +24,8 @@ pub struct Request<'a> {
     pub item: &'a CleanItem,
     /// What triage said about it.
     pub verdict: &'a Verdict,
+    /// What the state knows about it.
+    pub background: &'a Background,
     /// The picture of the repository; may be empty.
     pub overview: &'a str,
     /// The places that matter for this item; may be empty.
@@ -36,7 +39,11 @@ pub fn render(
     config: &Analyze,
     fence: &Fence,
 ) -> Result<Rendered, PromptError> {
-    let item = item_text(request.item, Detail::Full, config.max_item_tokens);
+    let Background { parent, earlier, similar } = request.background;
+    let item = item_text(request.item, parent.as_deref(), Detail::Full, config.max_item_tokens);
+    let earlier = earlier.as_ref().map(|earlier| earlier_text(earlier, Detail::Full));
+    let earlier = fence.guard(&earlier.unwrap_or_default());
+    let known = fence.guard(&known_text(similar));
     let max_files_read = config.max_files_read;
     let overview = fence.guard(request.overview).trim().to_owned();
     let context = fence.guard(request.context).trim().to_owned();
@@ -45,6 +52,8 @@ pub fn render(
         max_files_read,
         overview => !overview.is_empty(),
         context => !context.is_empty(),
+        earlier => !earlier.is_empty(),
+        known => !known.is_empty(),
         language => prompts.language(),
     };
     let system = prompts.render(Template::DeepSystem, system)?;
@@ -54,6 +63,8 @@ pub fn render(
         item => fence.guard(&item.text),
         marks => item.marks(),
         verdict => fence.guard(&verdict_text(request.verdict)),
+        earlier,
+        known,
         overview,
         context,
         max_files_read,

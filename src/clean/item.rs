@@ -51,25 +51,29 @@ pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
     item.title = title;
     let texts = std::mem::take(&mut item.texts);
     let comments = std::mem::take(&mut item.comments);
-    // When comments do not all fit, the newest are worth most, so they are served first.
     let comments = comments.into_iter().map(|comment| {
         let mut author = Alarms::default();
         (
-            format!("comment by {}", clean_line(&comment.author, &mut author)),
+            CleanField::comment_by(&clean_line(&comment.author, &mut author)),
             comment.format,
             comment.raw,
         )
     });
     let texts = texts.into_iter().map(|text| (text.name, text.format, text.raw));
-    let mut add = |(name, format, raw): (String, Format, String)| {
+    let mut add = |(name, format, raw): (String, Format, String), room: &mut Room| {
         let (field, field_alarms, field_stats) =
-            clean_field(name, format, &raw, budget.doubtful, &mut room);
+            clean_field(name, format, &raw, budget.doubtful, room);
         alarms = alarms.plus(field_alarms);
         stats = stats.plus(field_stats);
         field
     };
-    result.extend(texts.map(&mut add));
-    let mut newest_first: Vec<CleanField> = comments.rev().map(&mut add).collect();
+    // The newest comment often says what the item is about now, so it always has some room; the
+    // others have what the texts leave, newer ones first.
+    let mut comments = comments.rev();
+    let newest = comments.next().map(|comment| room.quarter(|room| add(comment, room)));
+    result.extend(texts.map(|text| add(text, &mut room)));
+    let older = comments.map(|comment| add(comment, &mut room));
+    let mut newest_first: Vec<CleanField> = newest.into_iter().chain(older).collect();
     newest_first.reverse();
     result.extend(newest_first);
     result.retain(|field| !field.full.is_empty() || !field.tight.is_empty());
@@ -115,6 +119,16 @@ impl Room {
             tight: bytes(budget.tight_item_tokens),
             tight_field: bytes(budget.tight_field_tokens),
         }
+    }
+
+    /// Uses at most a quarter of it.
+    fn quarter<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let (full, tight) = (self.full / 4, self.tight / 4);
+        let mut part = Self { full, tight, ..*self };
+        let done = work(&mut part);
+        self.full -= full - part.full;
+        self.tight -= tight - part.tight;
+        done
     }
 }
 
@@ -228,5 +242,14 @@ mod tests {
         assert!(cleaned.fields[2].full.len() > cleaned.fields[1].full.len());
         assert!(cleaned.fields[0].full.contains("left out]"));
         assert!(cleaned.stats.cut_bytes > 0);
+    }
+
+    #[test]
+    fn the_newest_comment_has_room_beside_any_texts() {
+        let long = format!("<p>{}</p>", "words and more words ".repeat(200));
+        let budget = Budget::per_item(1_000, 400);
+        let cleaned = clean_item(item(&[&long, &long, &long], &[&long, "<p>fixed?</p>"]), &budget);
+        let newest = cleaned.fields.last().unwrap();
+        assert_eq!((newest.full.as_str(), newest.tight.as_str()), ("fixed?", "fixed?"));
     }
 }

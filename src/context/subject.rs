@@ -1,7 +1,7 @@
 //! What a query is made of: an item's words by where they stand. The program's runs, the command
 //! line and the benchmarks all come this way.
 
-use crate::model::{CleanItem, Verdict};
+use crate::model::{CleanField, CleanItem, Verdict};
 
 /// What kind of text a field is; its words weigh accordingly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Subject {
 
     /// A work item, with what triage said about it.
     pub fn of_item(clean: &CleanItem, verdict: Option<&Verdict>) -> Self {
-        let texts = clean.fields.iter().map(|field| (kind_of(&field.name), field.full.clone()));
+        let texts = clean.fields.iter().map(|field| (kind_of(field), field.full.clone()));
         // The first part of an area path is the project's name, which every item shares.
         let area = clean.facts.area_path.as_deref().and_then(|path| path.split_once('\\'));
         let area = area.map(|(_, rest)| rest.to_owned());
@@ -64,9 +64,9 @@ impl Subject {
 }
 
 /// `Microsoft.VSTS.TCM.SystemInfo` describes a machine; comments are named by the cleaner.
-fn kind_of(field: &str) -> TextKind {
-    let name = field.rsplit('.').next().unwrap_or(field).to_ascii_lowercase();
-    if field.starts_with("comment by ") {
+fn kind_of(field: &CleanField) -> TextKind {
+    let name = field.label().to_ascii_lowercase();
+    if field.is_comment() {
         TextKind::Comment
     } else if matches!(name.as_str(), "systeminfo" | "environment" | "foundinbuild" | "build") {
         TextKind::System

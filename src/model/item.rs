@@ -139,6 +139,28 @@ pub struct CleanField {
     pub tight: String,
 }
 
+/// How the name of a comment's field begins.
+const COMMENT: &str = "comment by ";
+
+impl CleanField {
+    /// The name of a comment's field.
+    pub fn comment_by(author: &str) -> String {
+        format!("{COMMENT}{author}")
+    }
+
+    pub fn is_comment(&self) -> bool {
+        self.name.starts_with(COMMENT)
+    }
+
+    /// `Microsoft.VSTS.TCM.ReproSteps` is `ReproSteps` to a reader; names with spaces are ours.
+    pub fn label(&self) -> &str {
+        match self.name.contains(' ') {
+            true => &self.name,
+            false => self.name.rsplit('.').next().unwrap_or(&self.name),
+        }
+    }
+}
+
 /// A work item ready for a prompt: metadata, clean texts, what cleaning noticed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CleanItem {

@@ -4,6 +4,7 @@
 
 mod alarm;
 mod area;
+mod background;
 mod feedback;
 mod finding;
 mod future;
@@ -23,6 +24,7 @@ mod wait;
 
 pub use alarm::{Alarms, Doubt, Doubtful, Doubts};
 pub use area::is_within_area;
+pub use background::{Background, Earlier, KnownTitle};
 pub use feedback::{Feedback, LONGEST_NOTE, Opinion};
 pub use finding::{Confidence, Effort, FileReference, FileRole, Finding, Risk};
 pub use future::BoxFuture;

@@ -5,6 +5,7 @@
 //! program starts, not a hole in a prompt. Work-item text is only ever a value, never a template.
 //! The JSON schemas beside them are the one source for the agent's flag and for our own checks.
 
+mod background;
 mod budget;
 mod fence;
 mod item;
@@ -20,6 +21,7 @@ use sha2::{Digest, Sha256};
 use crate::model::estimate_tokens;
 use crate::settings::{AgentAuth, Config};
 
+pub use background::{earlier_text, known_text};
 pub use budget::cut_to_tokens;
 pub use fence::{Fence, neutralise_mentions};
 pub use item::{Detail, ItemText, item_text};
@@ -82,19 +84,23 @@ impl Template {
     fn sample(self) -> minijinja::Value {
         match self {
             Self::TriageSystem => {
-                context! { fence => "data-0", code => true, language => "English" }
+                context! {
+                    fence => "data-0", code => true, earlier => true, known => true,
+                    language => "English",
+                }
             }
             Self::TriageUser => context! {
-                fence => "data-0", ids => [1], again => true, code => "text",
-                items => [context! { id => 1, text => "text", marks => "" }],
+                fence => "data-0", ids => [1], again => true, code => "text", known => "text",
+                items => [context! { id => 1, text => "text", marks => "", earlier => "text" }],
             },
             Self::DeepSystem => context! {
                 fence => "data-0", max_files_read => 5, overview => true, context => true,
-                language => "English",
+                earlier => true, known => true, language => "English",
             },
             Self::DeepUser => context! {
                 fence => "data-0", id => 1, item => "text", marks => "", verdict => "text",
-                overview => "text", context => "text", max_files_read => 5,
+                overview => "text", context => "text", earlier => "text", known => "text",
+                max_files_read => 5,
             },
         }
     }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError};
+use super::{RunContext, RunError, background};
 use crate::analyze::{self, Request};
 use crate::context::{CodeContext, CodeError};
 use crate::dedupe::{QueuedItem, RetryPolicy, next_attempt};
@@ -77,7 +77,7 @@ pub(super) async fn run_session(
     let request = Launch {
         stage: Stage::Deep,
         subject: vec![(item.key().clone(), item.fingerprint.clone())],
-        prompt: prompt(cx, item, context)?,
+        prompt: prompt(cx, item, context).await?,
         repository: Some(context.root.clone()),
         stop: stop.clone(),
     };
@@ -93,7 +93,7 @@ pub(super) async fn run_session(
 }
 
 /// The prompt of an item's session.
-pub(super) fn prompt(
+pub(super) async fn prompt(
     cx: &RunContext,
     item: &QueuedItem,
     context: &CodeContext,
@@ -101,9 +101,11 @@ pub(super) fn prompt(
     // Only a dry run gets here before triage.
     let default = || triage::fallback(&item.item).verdict;
     let verdict = item.verdict.clone().unwrap_or_else(default);
+    let background = background::before_analysis(cx, item).await?;
     let request = Request {
         item: &item.item,
         verdict: &verdict,
+        background: &background,
         overview: &context.overview,
         context: &context.context,
     };

@@ -151,7 +151,7 @@ async fn deep_prompts(
     for item in queue.iter().take(most) {
         match analyse::context_for(cx, item).await {
             Ok(context) => {
-                let words = analyse::prompt(cx, item, &context)?;
+                let words = analyse::prompt(cx, item, &context).await?;
                 prompts.push(prompt(Stage::Deep, Some(item.key().clone()), words, worst_case));
             }
             Err(missing) => {

@@ -13,6 +13,7 @@
 //! agent, on the simulators, and in tests.
 
 mod analyse;
+mod background;
 mod clean;
 mod context;
 mod dedupe;

@@ -54,19 +54,23 @@ async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunErro
 async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
     let ids: Vec<_> = left.subject.iter().filter_map(|(key, _)| key.item_id()).collect();
     let output = left.output.filter(|_| left.outcome.is_success());
-    let mut checked = output.map(|output| check_verdicts(&ids, &output)).unwrap_or_default();
+    let mut checked = output.map(|output| check_verdicts(&ids, &[], &output)).unwrap_or_default();
     super::triage::remove_secrets(cx, &mut checked.verdicts).await;
     let judged = |(key, fingerprint): (ItemKey, String)| {
         let verdict = checked.verdicts.iter().find(|v| Some(v.id) == key.item_id())?.clone();
-        Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None })
+        Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None, parts: None })
     };
     let results = left.subject.into_iter().filter_map(judged).collect();
     Ok(cx.journal.results().apply_triage(Some(left.session), results).await?)
 }
 
 /// A panic on a strange answer must not reach the run: the next one would meet the same answer.
-pub(super) fn check_verdicts(ids: &[ItemId], output: &serde_json::Value) -> Checked {
-    catch_unwind(AssertUnwindSafe(|| triage::check(ids, output))).unwrap_or_else(|_| {
+pub(super) fn check_verdicts(
+    ids: &[ItemId],
+    known: &[ItemId],
+    output: &serde_json::Value,
+) -> Checked {
+    catch_unwind(AssertUnwindSafe(|| triage::check(ids, known, output))).unwrap_or_else(|_| {
         tracing::error!(
             "checking triage's answer panicked, which is a bug; the answer is rejected"
         );

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use super::launch::{EndedSession, Launch, Launched, launch};
 use super::plan::Queues;
 use super::recover::check_verdicts;
-use super::{RunContext, RunError, analyse};
-use crate::dedupe::{QueuedItem, in_order};
+use super::{RunContext, RunError, analyse, background};
+use crate::dedupe::{ItemParts, QueuedItem, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::TriageResult;
-use crate::triage::{self, Asking, Batch, Destination, News};
+use crate::triage::{self, Asking, Batch, Destination};
 
 /// The items of this run's triage, by their number.
 type Untriaged = HashMap<ItemId, QueuedItem>;
@@ -26,7 +26,7 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
     let Queues { untriaged, triaged: mut deep } = queues;
     let (mut failed, mut fault) = (0, None);
     if !untriaged.is_empty() {
-        let batches = plan(cx, &untriaged).await;
+        let batches = plan(cx, &untriaged).await?;
         let mut triage = Triage::of(cx, untriaged, batches);
         triage.ask_all().await?;
         failed = triage.failed;
@@ -49,27 +49,20 @@ pub(super) async fn prompts(
     cx: &RunContext,
     new: &[QueuedItem],
 ) -> Result<Vec<Rendered>, RunError> {
-    let batches = plan(cx, new).await;
+    let batches = plan(cx, new).await?;
     batches.iter().map(|batch| prompt(cx, batch, Asking::First)).collect()
 }
 
-/// The batches of these items, with a picture of their code bases.
-async fn plan(cx: &RunContext, new: &[QueuedItem]) -> Vec<Batch> {
-    let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
-    let batches = triage::plan_batches(&items, &cx.config.triage);
-    if batches.is_empty() {
-        return batches;
+/// The batches of these items, with what is known about each and a picture of their code bases.
+async fn plan(cx: &RunContext, new: &[QueuedItem]) -> Result<Vec<Batch>, RunError> {
+    if new.is_empty() {
+        return Ok(Vec::new());
     }
+    let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
+    let known = background::before_triage(cx, new).await?;
+    let batches = triage::plan_batches(&items, &known, &cx.config.triage);
     let code = cx.edges.code.pictures(items).await.join("\n\n");
-    let news = |id: ItemId| {
-        let reason = new.iter().find(|item| item.id() == id).map(|item| item.reason);
-        match reason {
-            Some(Reason::ContentChanged) => Some(News::Edited),
-            Some(Reason::RetryRequested) => Some(News::Requested),
-            _ => None,
-        }
-    };
-    batches.into_iter().map(|batch| batch.with(&code, news)).collect()
+    Ok(batches.into_iter().map(|batch| batch.with_code(&code)).collect())
 }
 
 fn prompt(cx: &RunContext, batch: &Batch, asking: Asking) -> Result<Rendered, RunError> {
@@ -145,7 +138,8 @@ impl<'a> Triage<'a> {
         session: SessionId,
         answer: &serde_json::Value,
     ) -> Result<(), RunError> {
-        let checked = check_verdicts(&batch.ids(), answer);
+        let candidates: Vec<ItemId> = batch.candidates().iter().map(|known| known.id).collect();
+        let checked = check_verdicts(&batch.ids(), &candidates, answer);
         let again = batch.only(&checked.failed());
         self.apply_verdicts(session, checked.verdicts).await?;
         if again.items.is_empty() {
@@ -154,7 +148,7 @@ impl<'a> Triage<'a> {
         let mut without = again.ids();
         match self.ask(&again, Asking::Again).await? {
             BatchOutcome::Answered(session, answer) => {
-                let checked = check_verdicts(&without, &answer);
+                let checked = check_verdicts(&without, &candidates, &answer);
                 without = checked.failed();
                 self.apply_verdicts(session, checked.verdicts).await?;
             }
@@ -269,5 +263,6 @@ fn result(
     park: Option<Reason>,
 ) -> TriageResult {
     let (key, fingerprint) = (item.key().clone(), item.fingerprint.clone());
-    TriageResult { key, fingerprint, verdict, from_model, park }
+    let parts = Some(ItemParts::of(&item.item));
+    TriageResult { key, fingerprint, verdict, from_model, park, parts }
 }

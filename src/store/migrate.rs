@@ -8,12 +8,13 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
     include_str!("../../migrations/0004_feedback.sql"),
     include_str!("../../migrations/0005_area_path.sql"),
+    include_str!("../../migrations/0006_readings.sql"),
 ];
 
 /// The schema this binary works with.
@@ -76,6 +77,7 @@ mod tests {
         include_str!("../../tests/data/migrations/0003_sample.sql"),
         include_str!("../../tests/data/migrations/0004_sample.sql"),
         include_str!("../../tests/data/migrations/0005_sample.sql"),
+        include_str!("../../tests/data/migrations/0006_sample.sql"),
     ];
 
     #[tokio::test]
@@ -117,6 +119,8 @@ mod tests {
         assert_eq!(spent[0].estimated.micros(), 1_500_000, "the one without a cost");
         let messages = store.outbox().of_item(key(1)).await.unwrap();
         assert_eq!((messages[0].attempts, messages[0].revision), (1, Some(4)));
+        let reading = store.items().earlier_reading(key(1), None).await.unwrap().unwrap();
+        assert_eq!(reading.verdict.reason, "A wish.");
     }
 
     #[tokio::test]

@@ -29,6 +29,7 @@ mod outbox;
 mod pages;
 mod place;
 mod provider;
+mod readings;
 mod results;
 mod retention;
 mod rows;

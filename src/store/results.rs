@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json};
 use super::subjects::{Reader, Results};
-use super::{Journal, Sql, StoreError, budget, outbox};
+use super::{Journal, Sql, StoreError, budget, outbox, readings};
+use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
 use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
 
@@ -26,6 +27,8 @@ pub struct TriageResult {
     pub from_model: bool,
     /// Left to a person instead, for this reason.
     pub park: Option<Reason>,
+    /// What was read; unknown for an answer that is applied after a crash.
+    pub parts: Option<ItemParts>,
 }
 
 /// What a deep session means for its item.
@@ -243,6 +246,10 @@ fn apply_verdict(
         ])?;
     if changed == 0 {
         return Ok(());
+    }
+    if let Some(parts) = &result.parts {
+        let TriageResult { key, fingerprint, verdict, .. } = result;
+        readings::remember(transaction, key, fingerprint, parts, verdict, now)?;
     }
     events.push(Event::ItemTriaged {
         item: result.key.clone(),

@@ -206,6 +206,7 @@ async fn a_deep_item_goes_from_pending_to_done_once() {
         verdict: verdict(1, true),
         from_model: true,
         park: None,
+        parts: None,
     };
     journal.results().apply_triage(None, vec![verdict]).await.unwrap();
     let first = claim(&state, 1, caps(5.0, 20.0));

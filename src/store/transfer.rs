@@ -16,7 +16,7 @@ use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 
 /// Every table that moves, in an order that can be read back.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "facts",
     "cursors",
     "breaker",
@@ -24,6 +24,7 @@ const TABLES: [&str; 14] = [
     "ticks",
     "runs",
     "heartbeat_state",
+    "readings",
     "sessions",
     "attempts",
     "findings",

@@ -71,8 +71,9 @@ impl Checked {
     }
 }
 
-/// Checks an answer against the ids that were asked about. No output is the same as an empty one.
-pub fn check(ids: &[ItemId], output: &Value) -> Checked {
+/// Checks an answer against the ids that were asked about; `known` are other items that it may name
+/// as duplicates. No output is the same as an empty one.
+pub fn check(ids: &[ItemId], known: &[ItemId], output: &Value) -> Checked {
     let mut answers: BTreeMap<ItemId, Vec<&Value>> = BTreeMap::new();
     for entry in output.get("verdicts").and_then(Value::as_array).into_iter().flatten() {
         if let Some(id) = entry.get("id").and_then(Value::as_i64) {
@@ -88,7 +89,7 @@ pub fn check(ids: &[ItemId], output: &Value) -> Checked {
         let found = answers.get(id).map(Vec::as_slice).unwrap_or_default();
         let list = match found {
             [] => &mut checked.missing,
-            [entry] => match usable(entry, &entry_schema, ids) {
+            [entry] => match usable(entry, &entry_schema, ids, known) {
                 Ok(verdict) => {
                     checked.verdicts.push(verdict);
                     continue;
@@ -114,7 +115,12 @@ fn entry_schema() -> Value {
     schema.pointer("/properties/verdicts/items").cloned().unwrap_or_default()
 }
 
-fn usable(entry: &Value, entry_schema: &Value, ids: &[ItemId]) -> Result<Verdict, Flaw> {
+fn usable(
+    entry: &Value,
+    entry_schema: &Value,
+    ids: &[ItemId],
+    known: &[ItemId],
+) -> Result<Verdict, Flaw> {
     if !schema::violations_but(entry_schema, entry, &OPTIONAL).is_empty() {
         return Err(Flaw::Malformed);
     }
@@ -129,8 +135,9 @@ fn usable(entry: &Value, entry_schema: &Value, ids: &[ItemId]) -> Result<Verdict
     verdict.doubt = one_line(&verdict.doubt, LONGEST_REASON);
     verdict.terms = usable_terms(&verdict.terms);
     // An item can only be related to one that was asked about, and not to itself.
-    for others in [&mut verdict.related, &mut verdict.duplicates] {
-        others.retain(|other| ids.contains(other) && *other != verdict.id);
+    for (others, known) in [(&mut verdict.related, &[][..]), (&mut verdict.duplicates, known)] {
+        others.retain(|other| ids.contains(other) || known.contains(other));
+        others.retain(|other| *other != verdict.id);
         others.sort_unstable();
         others.dedup();
         others.truncate(MOST_RELATED);

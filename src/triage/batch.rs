@@ -1,7 +1,9 @@
 //! Which items share a session.
 
-use crate::model::{CleanItem, ItemId, estimate_tokens};
-use crate::prompt::{Detail, ItemText, item_text};
+use std::collections::HashMap;
+
+use crate::model::{Background, CleanItem, ItemId, KnownTitle, estimate_tokens};
+use crate::prompt::{Detail, ItemText, earlier_text, item_text, known_text};
 use crate::settings::Triage;
 
 /// Estimated tokens of what a session costs beside its items: system prompt, schema, the agent's
@@ -22,32 +24,20 @@ pub struct BatchItem {
     pub id: ItemId,
     /// What triage reads; not yet fenced.
     pub text: ItemText,
-    /// Why it is asked about although it was seen before.
-    pub news: Option<News>,
-}
-
-/// Why an item that was seen before is asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
-    /// Its text or a watched field changed.
-    Edited,
-    /// A person asked for it.
-    Requested,
-}
-
-impl News {
-    /// One word for the program's own tag.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Edited => "edited",
-            Self::Requested => "requested",
-        }
-    }
+    /// What was said about it before and what changed since; may be empty. Not yet fenced.
+    pub earlier: String,
+    /// Known items that may report the same.
+    pub similar: Vec<KnownTitle>,
 }
 
 impl BatchItem {
     fn tokens(&self) -> u64 {
-        estimate_tokens(&self.text.text) + FENCE_TOKENS
+        let earlier = match self.earlier.as_str() {
+            "" => 0,
+            earlier => estimate_tokens(earlier) + FENCE_TOKENS,
+        };
+        let known = estimate_tokens(&known_text(&self.similar));
+        estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known
     }
 }
 
@@ -80,12 +70,22 @@ impl Batch {
         Self { items, code: self.code.clone() }
     }
 
-    /// The same with a picture of the code bases and why its items are asked about again.
+    /// The same with a picture of the code bases.
     #[must_use]
-    pub fn with(mut self, code: &str, news: impl Fn(ItemId) -> Option<News>) -> Self {
+    pub fn with_code(mut self, code: &str) -> Self {
         code.clone_into(&mut self.code);
-        self.items.iter_mut().for_each(|item| item.news = news(item.id));
         self
+    }
+
+    /// Known items that may report the same as one of these, each once.
+    pub fn candidates(&self) -> Vec<&KnownTitle> {
+        let ids = self.ids();
+        let mut candidates: Vec<&KnownTitle> =
+            self.items.iter().flat_map(|item| &item.similar).collect();
+        candidates.retain(|known| !ids.contains(&known.id));
+        candidates.sort_by_key(|known| known.id);
+        candidates.dedup_by_key(|known| known.id);
+        candidates
     }
 
     fn has_room(&self, item: &BatchItem, config: &Triage) -> bool {
@@ -96,15 +96,29 @@ impl Batch {
 
 /// Puts the items into as few batches as fit the budget. An item that is too long for any batch
 /// has one of its own: it was cut to its own limit before, and nothing is ever left out.
-pub fn plan_batches(items: &[CleanItem], config: &Triage) -> Vec<Batch> {
+pub fn plan_batches(
+    items: &[CleanItem],
+    background: &HashMap<ItemId, Background>,
+    config: &Triage,
+) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for item in items {
-        let text = item_text(item, Detail::Tight, config.max_item_tokens);
-        let item = BatchItem { id: item.facts.id, text, news: None };
+        let item = batch_item(item, background.get(&item.facts.id), config);
         match batches.iter_mut().find(|batch| batch.has_room(&item, config)) {
             Some(batch) => batch.items.push(item),
             None => batches.push(Batch { items: vec![item], ..Batch::default() }),
         }
     }
     batches
+}
+
+fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage) -> BatchItem {
+    let parent = background.and_then(|known| known.parent.as_deref());
+    let earlier = background.and_then(|known| known.earlier.as_ref());
+    BatchItem {
+        id: item.facts.id,
+        text: item_text(item, parent, Detail::Tight, config.max_item_tokens),
+        earlier: earlier.map(|earlier| earlier_text(earlier, Detail::Tight)).unwrap_or_default(),
+        similar: background.map(|known| known.similar.clone()).unwrap_or_default(),
+    }
 }

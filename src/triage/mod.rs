@@ -7,14 +7,18 @@
 mod answer;
 mod batch;
 mod fallback;
+mod similar;
 
 use minijinja::context;
 
-use crate::prompt::{Fence, PromptError, Prompts, Rendered, TRIAGE_SCHEMA, Template, schema};
+use crate::prompt::{
+    Fence, PromptError, Prompts, Rendered, TRIAGE_SCHEMA, Template, known_text, schema,
+};
 
 pub use answer::{Checked, check, related_groups, usable_terms};
-pub use batch::{Batch, BatchItem, News, plan_batches};
+pub use batch::{Batch, BatchItem, plan_batches};
 pub use fallback::{Destination, Fallback, fallback};
+pub use similar::SimilarTitles;
 
 /// Is a batch asked about for the first time?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,18 +39,26 @@ pub fn render(
     let ids: Vec<i64> = batch.items.iter().map(|item| item.id.0).collect();
     let items: Vec<minijinja::Value> = batch.items.iter().map(|item| one(item, fence)).collect();
     let code = fence.guard(&batch.code).trim().to_owned();
+    let known = fence.guard(&known_text(batch.candidates()));
     let system = context! {
-        fence => fence.tag(), code => !code.is_empty(), language => prompts.language(),
+        fence => fence.tag(),
+        code => !code.is_empty(),
+        earlier => batch.items.iter().any(|item| !item.earlier.is_empty()),
+        known => !known.is_empty(),
+        language => prompts.language(),
     };
     let system = prompts.render(Template::TriageSystem, system)?;
     let again = asking == Asking::Again;
-    let values = context! { fence => fence.tag(), ids, items, again, code };
+    let values = context! { fence => fence.tag(), ids, items, again, code, known };
     let user = prompts.render(Template::TriageUser, values)?;
     prompts.finish(system, user, schema::for_batch(TRIAGE_SCHEMA, batch.items.len())?)
 }
 
 fn one(item: &BatchItem, fence: &Fence) -> minijinja::Value {
-    let news = item.news.map(|news| format!(" news=\"{}\"", news.word())).unwrap_or_default();
-    let marks = news + &item.text.marks();
-    context! { id => item.id.0, text => fence.guard(&item.text.text), marks }
+    context! {
+        id => item.id.0,
+        text => fence.guard(&item.text.text),
+        marks => item.text.marks(),
+        earlier => fence.guard(&item.earlier),
+    }
 }

@@ -1,11 +1,12 @@
 //! Work items that try to be more than data. The fence holds, verdicts stay with their ids, and
 //! what a fooled model might return is caught by the checks.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::ItemId;
+use heartbeat::model::{Background, Earlier, ItemId, KnownTitle, Phase};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::simulate::agent::{self, SimulateAgentArgs};
@@ -20,9 +21,18 @@ fn config() -> Config {
 
 fn triage_prompt(attacks: &[Attack], auth: AgentAuth) -> Rendered {
     let items: Vec<_> = attacks.iter().map(|attack| attack.item.clone()).collect();
-    let batch = triage::plan_batches(&items, &config().triage).remove(0);
+    let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
     assert_eq!(batch.items.len(), attacks.len());
     triage::render(&Prompts::built_in(auth).unwrap(), &batch, &fence(), Asking::First).unwrap()
+}
+
+fn hostile_background(text: &str) -> Background {
+    let changes = Some(vec![text.to_owned()]);
+    Background {
+        parent: Some(text.to_owned()),
+        earlier: Some(Earlier { changes, ..Earlier::default() }),
+        similar: vec![KnownTitle { id: ItemId(1), phase: Phase::Done, title: text.to_owned() }],
+    }
 }
 
 fn deep_prompt(attack: &Attack, auth: AgentAuth) -> Rendered {
@@ -32,6 +42,7 @@ fn deep_prompt(attack: &Attack, auth: AgentAuth) -> Rendered {
     let request = analyze::Request {
         item: &attack.item,
         verdict: &verdict,
+        background: &hostile_background(&attack.text),
         overview: &attack.text,
         context: &attack.text,
     };
@@ -85,7 +96,7 @@ fn in_triage_the_only_fences_are_ours() {
 #[test]
 fn in_deep_analysis_the_only_fences_are_ours() {
     let tag = fence().tag();
-    let parts = ["item", "verdict", "overview", "context"];
+    let parts = ["item", "verdict", "earlier", "known", "overview", "context"];
     let expected: Vec<String> = parts
         .iter()
         .flat_map(|part| [format!("<{tag} part=\"{part}\">"), format!("</{tag}>")])
@@ -150,7 +161,7 @@ fn an_agent_that_reads_the_fences_sees_exactly_the_items_that_were_asked_about()
     let session = agent::session(&args, &prompt.user);
     let output = &session.lines.last().unwrap()["structured_output"];
     let ids: Vec<ItemId> = attacks.iter().map(|attack| ItemId(attack.id())).collect();
-    let checked = triage::check(&ids, output);
+    let checked = triage::check(&ids, &[], output);
     assert_eq!((checked.failed(), checked.unknown), (vec![], vec![]));
     assert_eq!(checked.verdicts.len(), attacks.len());
 }
@@ -164,7 +175,7 @@ fn forged_answers_are_caught() {
     assert!(forged.len() >= 6);
     for attack in forged {
         let ids = [ItemId(attack.id())];
-        let checked = triage::check(&ids, &attack.answer.unwrap());
+        let checked = triage::check(&ids, &[], &attack.answer.unwrap());
         assert!(checked.verdicts.iter().all(|verdict| verdict.id == ids[0]), "{}", attack.name);
         let related = checked.verdicts.iter().flat_map(|verdict| &verdict.related).count();
         assert_eq!(related, 0, "{}", attack.name);

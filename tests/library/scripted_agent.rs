@@ -1,11 +1,12 @@
 //! The scripted agent, judged by the same decoder and checks as the real one.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 
 use clap::Parser;
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{FailureKind, Outcome, SessionId, Stage, Usd};
+use heartbeat::model::{Background, FailureKind, Outcome, SessionId, Stage, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
@@ -79,7 +80,7 @@ fn triage_prompt() -> Rendered {
         wish,
         item(12, "total is wrong", "Same again."),
     ];
-    let batch = triage::plan_batches(&items, &config().triage).remove(0);
+    let batch = triage::plan_batches(&items, &HashMap::new(), &config().triage).remove(0);
     let prompts = Prompts::built_in(AgentAuth::ApiKey).unwrap();
     triage::render(&prompts, &batch, &fence(), Asking::First).unwrap()
 }
@@ -89,6 +90,7 @@ fn deep_prompt() -> Rendered {
     let request = analyze::Request {
         item: &item,
         verdict: &verdict(42),
+        background: &Background::default(),
         overview: "",
         context: "src/session/agent/mod.rs (score 9)\nsrc/gone.rs\n  fn nothing()\n/etc/passwd ../x.rs",
     };
@@ -101,7 +103,7 @@ fn triage_answers_for_every_id_and_by_its_rules() {
     let played = play(&[], Stage::Triage, &triage_prompt());
     assert_eq!(played.outcome, Outcome::Completed);
     let ids: Vec<_> = [10, 11, 12].map(heartbeat::model::ItemId).to_vec();
-    let checked = triage::check(&ids, &played.result.structured_output.unwrap());
+    let checked = triage::check(&ids, &[], &played.result.structured_output.unwrap());
     assert_eq!(checked.failed(), []);
     let deep: Vec<bool> =
         checked.verdicts.iter().map(|verdict| verdict.needs_deep_analysis).collect();
@@ -141,7 +143,7 @@ fn failures_are_as_scripted() {
     let silent = play(&["--fail-item", "11"], Stage::Triage, &triage_prompt());
     assert_eq!(silent.outcome, Outcome::Completed);
     let ids = [10, 11, 12].map(heartbeat::model::ItemId);
-    let checked = triage::check(&ids, &silent.result.structured_output.unwrap());
+    let checked = triage::check(&ids, &[], &silent.result.structured_output.unwrap());
     assert_eq!(checked.missing, [ids[1]]);
 }
 

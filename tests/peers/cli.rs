@@ -4,11 +4,12 @@
 //! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE` (`tests/peers/install_claude.sh` fetches it); says
 //! so and passes when it is not there.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{CleanItem, FailureKind, ItemId, Outcome, Stage, Usd};
+use heartbeat::model::{Background, CleanItem, FailureKind, ItemId, Outcome, Stage, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::capability::{self, Findings};
 use heartbeat::session::agent::{AgentEvent, Exit};
@@ -48,14 +49,20 @@ fn variables(api: &MessagesApi) -> Vec<(&'static str, String)> {
 }
 
 fn triage_prompt(config: &Config, items: &[CleanItem]) -> Rendered {
-    let batch = triage::plan_batches(items, &config.triage).remove(0);
+    let batch = triage::plan_batches(items, &HashMap::new(), &config.triage).remove(0);
     let prompts = Prompts::built_in(config.agent.auth).unwrap();
     triage::render(&prompts, &batch, &fence(), Asking::First).unwrap()
 }
 
 fn deep_prompt(config: &Config, item: &CleanItem, context: &str) -> Rendered {
     let verdict = verdict(item.facts.id.0);
-    let request = analyze::Request { item, verdict: &verdict, overview: "", context };
+    let request = analyze::Request {
+        item,
+        verdict: &verdict,
+        background: &Background::default(),
+        overview: "",
+        context,
+    };
     let prompts = Prompts::built_in(config.agent.auth).unwrap();
     analyze::render(&prompts, request, &config.analyze, &fence()).unwrap()
 }
@@ -116,7 +123,7 @@ fn sixteen_items_are_one_request_with_little_around_them() {
 
     let result = ended.result.unwrap();
     let ids: Vec<ItemId> = (100..116).map(ItemId).collect();
-    let checked = triage::check(&ids, &result.structured_output.unwrap());
+    let checked = triage::check(&ids, &[], &result.structured_output.unwrap());
     assert_eq!((checked.verdicts.len(), checked.failed()), (16, vec![]));
     assert!(result.usage.cost > Usd::ZERO && result.usage.input_tokens > 0);
 }

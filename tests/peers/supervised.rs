@@ -10,7 +10,9 @@ use std::time::Duration;
 use heartbeat::analyze;
 use heartbeat::app::selftest::{Rig, limits};
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{FailureKind, Outcome, RunId, SessionEnd, SessionId, SessionRef, Stage};
+use heartbeat::model::{
+    Background, FailureKind, Outcome, RunId, SessionEnd, SessionId, SessionRef, Stage,
+};
 use heartbeat::prompt::Prompts;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{Agent, Task};
@@ -71,8 +73,13 @@ impl Bench {
         let scratch = self.folder.path().join(format!("scratch-{session}"));
         std::fs::create_dir(&scratch).unwrap();
         let (item, verdict) = (item(42, "Total is wrong", "By a cent."), verdict(42));
-        let request =
-            analyze::Request { item: &item, verdict: &verdict, overview: "", context: "total.rs" };
+        let request = analyze::Request {
+            item: &item,
+            verdict: &verdict,
+            background: &Background::default(),
+            overview: "",
+            context: "total.rs",
+        };
         let prompts = Prompts::built_in(self.config.agent.auth).unwrap();
         let words = analyze::render(&prompts, request, &self.config.analyze, &fence()).unwrap();
         let task = Task {

@@ -1,0 +1,36 @@
+//! What is known about an item beside its present text. Others wrote all of it, so in a prompt it
+//! stands inside the fence.
+
+use jiff::Timestamp;
+
+use super::{Finding, ItemId, Phase, Verdict};
+
+/// What the state knows about an item.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Background {
+    /// Title of the item above it in the backlog, if that was ever read.
+    pub parent: Option<String>,
+    /// What was said about it before.
+    pub earlier: Option<Earlier>,
+    /// Other items with similar titles, the most similar first.
+    pub similar: Vec<KnownTitle>,
+}
+
+/// What was said about an item before.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Earlier {
+    /// What triage said, and when.
+    pub verdict: Option<(Timestamp, Verdict)>,
+    /// What the newest analysis found, and when.
+    pub finding: Option<(Timestamp, Finding)>,
+    /// What changed since that verdict, one short phrase each; none if that is not known.
+    pub changes: Option<Vec<String>>,
+}
+
+/// An item as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownTitle {
+    pub id: ItemId,
+    pub phase: Phase,
+    pub title: String,
+}
