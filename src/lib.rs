@@ -28,7 +28,7 @@
 //! | **state** | [`store`] | ports, system, pure, words | SQLite: items, runs, sessions, findings, budget, the event log |
 //! | **ports** | [`ports`] | words | what edges ask of the state: the session ledger, the memory of sources |
 //! | **system** | [`clock`], [`exec`], [`private`], [`process`] | words | the operating system: time, helper commands, private files, processes |
-//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`triage`], [`analyze`] → [`prompt`] | words | decisions and texts: no IO, no clock |
+//! | **pure** | [`schedule`], [`breaker`], [`clean`], [`dedupe`], [`fixes`], [`triage`], [`analyze`] → [`prompt`] | words | decisions and texts: no IO, no clock |
 //! | **words** | [`event`], [`settings`] → [`model`] | nothing | plain data: items, verdicts, findings, events, configuration values |
 //!
 //! The store implements the ports for `fetch` and `session`, so none of the three knows another.
@@ -106,6 +106,7 @@ pub mod schedule;
 pub mod breaker;
 pub mod clean;
 pub mod dedupe;
+pub mod fixes;
 pub mod prompt;
 pub mod triage;
 pub mod analyze;

@@ -1,0 +1,101 @@
+//! Item numbers in names of merged branches.
+
+/// First parts of branch names whose numbers are versions or dates.
+const NOT_ITEMS: &[&str] =
+    &["release", "releases", "hotfix-release", "rel", "version", "tags", "dependabot", "renovate"];
+
+/// Words before a number that say it is an item.
+const ITEM_WORDS: &[&str] = &[
+    "ab", "bug", "fix", "wi", "item", "task", "story", "us", "pbi", "issue", "feature", "gh",
+    "workitem",
+];
+
+/// The branch that a merge brought in, if the subject is one of those that tools write.
+pub fn merged(subject: &str) -> Option<&str> {
+    if let Some(rest) = subject.strip_prefix("Merge branch '") {
+        return rest.split('\'').next();
+    }
+    if let Some(rest) = subject.strip_prefix("Merge remote-tracking branch '") {
+        return rest.split('\'').next();
+    }
+    // Azure Repos and GitHub: "Merge pull request 12 from a/b into main", "… #12 from owner/branch".
+    let rest = subject.strip_prefix("Merge pull request ")?;
+    rest.split_once(" from ")?.1.split(' ').next()
+}
+
+/// Is it a main branch, so that the merge brings in other people's work?
+pub fn is_main(branch: &str) -> bool {
+    let name = branch.rsplit('/').next().unwrap_or(branch);
+    matches!(name, "main" | "master" | "develop" | "dev" | "trunk" | "default")
+}
+
+/// Numbers of items in a branch name: a part that starts with one (`bugfix/123-crash`) or names one
+/// (`AB-123`, `bug_123`).
+pub fn items(branch: &str) -> Vec<i64> {
+    let parts: Vec<&str> = branch.split('/').collect();
+    if parts.iter().any(|part| NOT_ITEMS.contains(&part.to_ascii_lowercase().as_str())) {
+        return Vec::new();
+    }
+    parts.into_iter().filter_map(item).collect()
+}
+
+fn item(part: &str) -> Option<i64> {
+    let words: Vec<&str> =
+        part.split(['-', '_', '#', ' ']).filter(|word| !word.is_empty()).collect();
+    let number = |word: &str| {
+        let plain = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        // A single digit counts something; leading zeros belong to dates and versions.
+        (plain && word.len() >= 2 && !word.starts_with('0')).then(|| word.parse().ok()).flatten()
+    };
+    // "2024-06-cleanup" and "10-5" are dates and ranges.
+    if words.len() >= 2
+        && number(words[0]).is_some()
+        && words[1].bytes().all(|b| b.is_ascii_digit())
+    {
+        return None;
+    }
+    if let Some(found) = words.first().and_then(|word| number(word)) {
+        return Some(found);
+    }
+    words.windows(2).find_map(|pair| {
+        ITEM_WORDS
+            .contains(&pair[0].to_ascii_lowercase().as_str())
+            .then(|| number(pair[1]))
+            .flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_branches_give_the_items_that_people_put_there() {
+        for (branch, expected) in [
+            ("bugfix/1234-crash-on-save", vec![1234]),
+            ("users/ann/AB-1234", vec![1234]),
+            ("feature/story_88_export", vec![88]),
+            ("owner/fix-4321", vec![4321]),
+            ("1234", vec![1234]),
+            ("bug#77", vec![77]),
+            ("release/2024", vec![]),
+            ("2024-06-cleanup", vec![]),
+            ("feature/utf-8-names", vec![]),
+            ("dependabot/npm/lodash-4", vec![]),
+            ("feature/v2", vec![]),
+            ("main", vec![]),
+            ("topic/phase-2-of-10", vec![]),
+        ] {
+            assert_eq!(items(branch), expected, "{branch}");
+        }
+    }
+
+    #[test]
+    fn subjects_of_merges_name_their_branch() {
+        assert_eq!(merged("Merge branch 'bugfix/12-x' into main"), Some("bugfix/12-x"));
+        assert_eq!(merged("Merge pull request 7 from users/a/12 into main"), Some("users/a/12"));
+        assert_eq!(merged("Merge pull request #7 from ann/12-x"), Some("ann/12-x"));
+        assert_eq!(merged("Merge sort: fix comparison"), None);
+        assert!(is_main("origin/main") && !is_main("feature/main-menu"));
+    }
+}
