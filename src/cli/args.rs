@@ -185,6 +185,8 @@ pub enum Command {
     Clean(super::clean::CleanArgs),
     /// Rank the files of a code base by their relevance to a text
     Context(super::context::ContextArgs),
+    /// Compare the ranking with how finished items were really fixed; no model, no cost
+    Backtest(super::backtest::BacktestArgs),
     /// Run misbehaving agents against the supervisor; no process may survive
     Selftest(super::selftest::SelftestArgs),
     /// Print completions for a shell

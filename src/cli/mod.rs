@@ -1,6 +1,7 @@
 //! The command line: parse, do, print, exit code. Quick commands start no runtime and no database.
 
 pub mod args;
+pub mod backtest;
 pub mod clean;
 pub mod completions;
 pub mod context;
@@ -299,6 +300,7 @@ impl Context {
             Command::Config => self.show_config(),
             Command::Clean(args) => self.clean(args),
             Command::Context(args) => self.context(args),
+            Command::Backtest(args) => self.backtest(&args),
             Command::Selftest(args) => self.on_runtime(unless_stopped(self.selftest(args))),
             Command::Status => self.on_runtime(self.status()),
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),
@@ -375,6 +377,15 @@ impl Context {
             &mut std::io::stdout().lock(),
             &mut std::io::stderr().lock(),
         )?;
+        Ok(Code::Done)
+    }
+
+    fn backtest(&self, args: &backtest::BacktestArgs) -> Result<Code, CommandError> {
+        let request = app::load_request(&self.global.overrides(), &self.environment)?;
+        let config = load(&request)?.config;
+        let folder = app::state_folder(&config, &self.environment)?.join("backtest");
+        let report = backtest::run(args, &config, &request.cwd, &folder, self.progress())?;
+        self.print(&report, crate::backtest::render)?;
         Ok(Code::Done)
     }
 

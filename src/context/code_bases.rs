@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{BuildReport, ContextError, Index, Options, Query, Subject, overview, pack, rank};
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
-use crate::settings::{Config, Route};
+use crate::settings::{Config, Repository, Route};
 
 /// How many ranked files are offered to the packer.
 const RANKED: usize = 30;
@@ -92,13 +92,15 @@ impl CodeBases {
         Self { config: config.clone(), cache: cache.into(), opened: Arc::default() }
     }
 
-    /// The code base for an item: the one a route leads to, or the default.
     fn root_for(&self, item: &CleanItem) -> PathBuf {
         let area = item.facts.area_path.as_deref().unwrap_or_default();
-        let repository = &self.config.repository;
-        route_for(&repository.routes, area, &item.facts.item_type)
-            .map_or_else(|| repository.path.clone(), |route| route.path.clone())
+        code_base_of(&self.config.repository, area, &item.facts.item_type).to_owned()
     }
+}
+
+/// The code base for items of this area and type: the one a route leads to, or the default.
+pub fn code_base_of<'a>(repository: &'a Repository, area: &str, item_type: &str) -> &'a Path {
+    route_for(&repository.routes, area, item_type).map_or(&repository.path, |route| &route.path)
 }
 
 /// The route that says most about an item: the longest area path, then the one that names its type.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// What a run of git may cost.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// Then it is ended.
     pub time: Duration,
     /// Bytes of output kept; git is ended when it writes more.
@@ -21,7 +21,7 @@ pub(super) struct Bounds {
 
 /// Why git gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum GitError {
+pub enum GitError {
     #[error("cannot run git: {0}")]
     Io(#[from] std::io::Error),
     #[error("git failed")]
@@ -46,7 +46,7 @@ const HARMLESS: &[&str] = &[
 ];
 
 /// Runs git in `repository` and gives what it wrote.
-pub(super) fn output(
+pub(crate) fn output(
     repository: &Path,
     arguments: &[&str],
     bounds: Bounds,
@@ -55,7 +55,7 @@ pub(super) fn output(
 }
 
 /// The same with something to read for git.
-pub(super) fn output_for(
+pub(crate) fn output_for(
     repository: &Path,
     arguments: &[&str],
     input: String,

@@ -1,6 +1,7 @@
 //! The context of a prompt: what the ranked files hold, as much of each as it is likely to be right,
 //! with what leads on from there; inside a budget of tokens. Deterministic.
 
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use super::index::Index;
@@ -34,6 +35,25 @@ pub struct Packed {
     pub files: Vec<String>,
     /// An estimate of its size.
     pub tokens: usize,
+}
+
+/// Numbers of the lines of each file that a packed text shows, from 1: to judge a context.
+pub fn shown_lines(text: &str) -> BTreeMap<String, Vec<usize>> {
+    let mut lines: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let (mut file, mut next) = (String::new(), 0);
+    for line in text.lines() {
+        if let Some(path) = line.strip_prefix("## ") {
+            file = path.split(" [").next().unwrap_or(path).to_owned();
+        } else if line.is_empty() {
+            next = 0;
+        } else if let Some(span) = line.strip_prefix("lines ") {
+            next = span.split('-').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        } else if line.starts_with('|') && next > 0 {
+            lines.entry(file.clone()).or_default().push(next);
+            next += 1;
+        }
+    }
+    lines
 }
 
 /// A text that never grows beyond its budget.

@@ -1,0 +1,59 @@
+//! What was scored already: one line each, so that an interrupted backtest goes on.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{BacktestError, PastItem, Request, Scored};
+use crate::fixes::Change;
+use crate::private;
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    key: String,
+    scored: Scored,
+}
+
+pub struct Memory {
+    path: PathBuf,
+    known: HashMap<String, Scored>,
+}
+
+/// Everything that the score depends on, the version of the ranking included.
+pub fn key(request: &Request, item: &PastItem, base: &str, gold: &[Change]) -> String {
+    let all = format!(
+        "{} {} {base} {gold:?} {:?}",
+        env!("CARGO_PKG_VERSION"),
+        request.tokens,
+        item.subject
+    );
+    Sha256::digest(all.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Memory {
+    pub fn open(folder: &Path) -> Result<Self, BacktestError> {
+        let path = folder.join("scores.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        // The last line may have been cut by an interruption.
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        Ok(Self { known: lines.map(|line| (line.key, line.scored)).collect(), path })
+    }
+
+    pub fn get(&self, key: &str) -> Option<Scored> {
+        self.known.get(key).cloned()
+    }
+
+    pub fn put(&mut self, key: &str, scored: &Scored) -> Result<(), BacktestError> {
+        let line = Line { key: key.to_owned(), scored: scored.clone() };
+        let text = serde_json::to_string(&line).unwrap_or_default();
+        let written = private::options().append(true).create(true).open(&self.path);
+        // A line that was cut short must not swallow this one.
+        let written = written.and_then(|mut file| file.write_all(format!("\n{text}\n").as_bytes()));
+        written.map_err(|source| BacktestError::Write { path: self.path.clone(), source })?;
+        self.known.insert(line.key, line.scored);
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! `heartbeat backtest` on a history that is written here: what it finds, that it sees nothing newer
+//! than the commit before a fix, and that it leaves the repository as it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+struct Past {
+    folder: tempfile::TempDir,
+}
+
+impl Past {
+    fn new() -> Self {
+        let past = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(past.root().join("src")).unwrap();
+        past.git(&["init", "--quiet", "--initial-branch=main"]);
+        for name in ["invoice", "shipment", "customer", "warehouse", "label", "tariff"] {
+            past.write(
+                &format!("src/{name}.rs"),
+                &format!("pub fn {name}_total() -> u32 {{\n    0\n}}\n"),
+            );
+        }
+        past.commit("The beginning");
+        past
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("code")
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        support::git(&self.root(), arguments);
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.root().join(path), text).unwrap();
+    }
+
+    fn commit(&self, message: &str) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--message", message]);
+    }
+
+    fn run(&self, items: &[Value], more: &[&str]) -> std::process::Output {
+        let file = self.folder.path().join("items.jsonl");
+        let lines: Vec<String> = items.iter().map(Value::to_string).collect();
+        fs::write(&file, lines.join("\n")).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_heartbeat"))
+            .args(["backtest", "--json", "--items"])
+            .arg(file)
+            .arg("--repo")
+            .arg(self.root())
+            .arg("--state-dir")
+            .arg(self.folder.path().join("state"))
+            .args(more)
+            .output()
+            .unwrap()
+    }
+
+    fn report(&self, items: &[Value]) -> Value {
+        let output = self.run(items, &[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// Every file below a folder with its bytes.
+fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(bytes_of(&path));
+        } else {
+            found.insert(path.clone(), fs::read(path).unwrap());
+        }
+    }
+    found
+}
+
+fn outcome(report: &Value, item: i64) -> &Value {
+    report["outcomes"].as_array().unwrap().iter().find(|one| one["item"] == item).unwrap()
+}
+
+#[test]
+fn a_fix_is_predicted_from_the_code_before_it_and_the_repository_stays_as_it_was() {
+    let past = Past::new();
+    // The word of the title stands nowhere before the fix, and after it in one file only.
+    past.write("src/tariff.rs", "// quokkafrost\npub fn tariff_total() -> u32 {\n    7\n}\n");
+    past.commit("Right sum\n\nRelated work items: #41");
+    past.write("src/invoice.rs", "pub fn invoice_total() -> u32 {\n    9\n}\n");
+    past.commit("Fixes #42: sum of invoices");
+    past.write("src/label.rs", "pub fn label_total() -> u32 {\n    3\n}\n");
+    past.commit("Revert \"Fixes #43\"");
+    let before = bytes_of(&past.root());
+    let items = [
+        json!({"id": 41, "title": "Wrong quokkafrost", "text": "The sum is wrong."}),
+        json!({"id": 42, "title": "invoice_total gives 0", "text": "Expected a sum.", "area": "Shop", "type": "Bug"}),
+        json!({"id": 43, "title": "label_total gives 0"}),
+    ];
+    let report = past.report(&items);
+    assert_eq!(
+        outcome(&report, 42)["result"]["Ok"]["places"],
+        json!([{"path": "src/invoice.rs", "rank": 1}])
+    );
+    let canary = &outcome(&report, 41)["result"]["Ok"];
+    assert_eq!(canary["fixes"][0][1], "related_items");
+    assert_ne!(canary["places"][0]["rank"], 1, "the word came with the fix: {canary}");
+    assert_eq!(outcome(&report, 43)["result"]["Err"], "no_commit");
+    assert_eq!(report["total"]["items"], 2);
+    assert_eq!(bytes_of(&past.root()), before, "the repository was touched");
+}
+
+#[test]
+fn a_second_backtest_goes_on_with_what_is_known_and_says_the_same() {
+    let past = Past::new();
+    past.write("src/customer.rs", "pub fn customer_total() -> u32 {\n    1\n}\n");
+    past.commit("AB#7 customers");
+    let items = [json!({"id": 7, "title": "customer_total gives 0"})];
+    let first = past.report(&items);
+    let scores = past.folder.path().join("state/backtest/scores.jsonl");
+    let known = fs::read(&scores).unwrap();
+    // An interruption may cut the last line.
+    fs::write(&scores, [&known[..], b"{\"key\":\"cu"].concat()).unwrap();
+    assert_eq!(past.report(&items), first);
+    assert_eq!(first["total"]["hit_1"], 100.0);
+}
+
+#[test]
+fn bad_input_is_told_with_its_place() {
+    let past = Past::new();
+    let output = past.run(&[json!({"id": 1, "title": "x"}), json!({"title": "no number"})], &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("items.jsonl:2") && said.contains("id"), "{said}");
+    let empty = past.run(&[], &[]);
+    assert!(String::from_utf8_lossy(&empty.stderr).contains("holds no items"));
+    fs::remove_dir_all(past.root().join(".git")).unwrap();
+    let output = past.run(&[json!({"id": 1, "title": "x"})], &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("not a git repository"), "{said}");
+}
