@@ -84,6 +84,7 @@ async fn client(base_url: String) {
             let seen = dedupe::Seen {
                 fingerprint: &fingerprint,
                 revision: 1,
+                area_path: "",
                 terminal: false,
                 readable: true,
                 max_attempts: 3,

@@ -68,6 +68,7 @@ fn planned(key: &ItemKey, text: &str, decision: Decision, write: Write) -> Plann
         area_path: String::new(),
         priority: Some(2),
         revision: 1,
+        area_path: "",
         changed_at: "2026-11-16T08:00:00Z".parse().unwrap(),
         fingerprint: text.into(),
         decision,
@@ -89,6 +90,7 @@ async fn plan(journal: &Journal, items: &[(ItemKey, String)], store_work: bool) 
             let seen = Seen {
                 fingerprint: text,
                 revision: 1,
+                area_path: "",
                 terminal: false,
                 readable: true,
                 max_attempts: 3,
