@@ -68,7 +68,6 @@ fn planned(key: &ItemKey, text: &str, decision: Decision, write: Write) -> Plann
         area_path: String::new(),
         priority: Some(2),
         revision: 1,
-        area_path: "",
         changed_at: "2026-11-16T08:00:00Z".parse().unwrap(),
         fingerprint: text.into(),
         decision,
