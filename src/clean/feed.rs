@@ -15,7 +15,7 @@ use super::parse::{CUT_ATTRIBUTES, floor_char_boundary};
 use super::sink::{CountingSink, Handle, is_read};
 
 /// Bytes given to the parser between two looks at the counters.
-pub(super) const PIECE: usize = 4096;
+pub(super) const PIECE: usize = 1024;
 /// Bytes looked at, whatever comes after is cut.
 const MAX_INPUT: usize = 8 << 20;
 /// Nodes a tree may have; a long text field (one million characters) of real markup has a tenth.
