@@ -23,7 +23,7 @@ use crate::model::RunId;
 use crate::report::terminal::Progress;
 use crate::schedule::{Decision, day_in};
 use crate::settings::Config;
-use crate::store::{Journal, LockError, RunLock, TickRow};
+use crate::store::{Journal, LockError, RunLock, SchedulerMark, TickRow};
 
 /// The pause after a failure of the state database.
 const RETRY_STATE_AFTER: Duration = Duration::from_secs(5);
@@ -63,6 +63,9 @@ where
 {
     let mut setting = make(reloader.current().config.clone())?;
     let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
+    // Kept until the end: `status` promises a next run only while somebody is there to start it.
+    let _mark = SchedulerMark::set(&setting.state)
+        .map_err(CommandError::io("cannot mark the state as scheduled"))?;
     let timetable = Timetable::new(&setting.config, setting.clock.now())?;
     let mut signals = Signals::listen()?;
     let pace = Pace::of(&timetable.schedule);

@@ -15,6 +15,13 @@ pub enum CommandError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Nothing was set up yet.
+    #[error(
+        "no heartbeat.toml found; run `heartbeat init` to write one, or try `heartbeat --once --demo` \
+         without any (looked at --config, $HEARTBEAT_CONFIG, the working directory and \
+         $XDG_CONFIG_HOME/heartbeat)"
+    )]
+    NoConfig,
     /// A broken configuration that may have named another state folder than the default.
     #[error("{0}\nThe state folder cannot be determined from it; pass --state-dir.")]
     StateUnknown(ConfigError),
@@ -69,6 +76,7 @@ impl CommandError {
     pub fn code(&self) -> Code {
         match self {
             Self::Config(_)
+            | Self::NoConfig
             | Self::StateUnknown(_)
             | Self::Schedule(_)
             | Self::Prompt(_)

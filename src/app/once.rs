@@ -104,7 +104,11 @@ async fn report(
         run,
         outcome: ended.outcome,
         exit_code: code.number(),
-        error: ended.error.map(|error| error.to_string()),
+        // A run that started nothing says what it waited for in vain.
+        error: ended.error.map(|error| error.to_string()).or_else(|| {
+            let refused = view.waits_for.clone();
+            refused.filter(|_| ended.outcome == RunOutcome::NotNow)
+        }),
         summary: ended.summary,
         text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
         alarmed: view.alarmed.clone(),

@@ -201,11 +201,14 @@ impl Setting {
 
     fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
         let source: Arc<dyn Source> = Arc::new(self.source(journal)?);
+        let agent = self.config.agent.command.first().map_or("", String::as_str);
+        let search_path = self.environment.raw("PATH").unwrap_or_default();
+        let gate = MachineGate::new(&self.config.limits, Arc::new(journal.clone()));
         Ok(Edges {
             source,
             sessions: Arc::new(self.sessions(journal)?),
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
-            gate: Arc::new(MachineGate::new(&self.config.limits, Arc::new(journal.clone()))),
+            gate: Arc::new(gate.for_agent(agent, search_path)),
             publisher: self.publisher(journal)?,
             secrets: Arc::new(SettingSecrets::new(self)),
         })

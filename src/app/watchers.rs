@@ -14,7 +14,7 @@ impl Watchers {
     /// To be called before the run begins, so that none misses its first event.
     pub fn attach(setting: &Setting, journal: &Journal, progress: Progress) -> Self {
         let mut watchers = JoinSet::new();
-        watchers.spawn(show(journal.follow(), progress));
+        watchers.spawn(show(journal.follow(), progress, setting.clock.clone()));
         watchers.spawn(lifecycle::follow(journal.follow(), setting.config.timeouts.stall));
         let (folder, every) = (setting.state.clone(), setting.config.timeouts.liveness);
         watchers.spawn(live::keep(journal.clone(), journal.follow(), folder, every));

@@ -150,6 +150,8 @@ pub enum Command {
     Runs(LimitArgs),
     /// List the newest sessions
     Sessions(LimitArgs),
+    /// List work items by state and reason, with triage's reason
+    Items(super::items::ItemsArgs),
     /// Show everything about one item, with its findings
     Show {
         /// Number of the item, or its key such as ado/123

@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
+use serde::Serialize;
+
+use super::confirm::confirm;
 use super::error::CommandError;
 use crate::config::{FlagValue, render_init};
+use crate::report::moment::local_zone_name;
 use crate::schedule::Schedule;
 
 /// Arguments of `heartbeat init`.
@@ -28,6 +32,15 @@ pub struct InitArgs {
     /// IANA time zone of the schedule
     #[arg(long)]
     pub timezone: Option<String>,
+    /// What the first scheduled run does with the items that already exist
+    #[arg(long, value_parser = ["ask", "baseline", "process"], value_name = "WHAT")]
+    pub first_run: Option<String>,
+    /// Address of the dashboard, such as 127.0.0.1:7979; "off" for none
+    #[arg(long, value_name = "ADDRESS")]
+    pub dashboard: Option<String>,
+    /// Most to spend on one day, in US dollars
+    #[arg(long, value_name = "USD")]
+    pub budget: Option<String>,
     /// Print the file instead of writing it
     #[arg(long)]
     pub print: bool,
@@ -35,6 +48,12 @@ pub struct InitArgs {
     #[arg(long)]
     pub force: bool,
 }
+
+/// The default of `budget.per_run`, in US dollars.
+const PER_RUN: f64 = 5.0;
+
+/// No dashboard.
+const OFF: &str = "off";
 
 /// Questions are asked only when no answer was passed as a flag.
 pub fn wants_to_be_asked(args: &InitArgs) -> bool {
@@ -44,6 +63,9 @@ pub fn wants_to_be_asked(args: &InitArgs) -> bool {
         && args.repository.is_none()
         && args.cron.is_none()
         && args.timezone.is_none()
+        && args.first_run.is_none()
+        && args.dashboard.is_none()
+        && args.budget.is_none()
 }
 
 /// Asks for what the file needs. An empty answer takes the default, or leaves the key to be filled
@@ -73,7 +95,20 @@ pub fn ask(
         path.canonicalize().unwrap_or(path)
     });
     args.cron = asking.question("Schedule, as a cron expression", "*/30 * * * *", check_cron)?;
-    args.timezone = asking.question("Time zone of the schedule", "UTC", check_zone)?;
+    let zone = local_zone_name();
+    args.timezone = asking.question("Time zone of the schedule", &zone, check_zone)?;
+    args.first_run = asking.question(
+        "Items that already exist: \"baseline\" records them as seen, \"process\" analyses them, \
+         \"ask\" stops the first scheduled run and says what they would cost",
+        "baseline",
+        check_first_run,
+    )?;
+    args.dashboard = asking.question(
+        "Dashboard on this machine, as an address; \"off\" for none",
+        "127.0.0.1:7979",
+        check_dashboard,
+    )?;
+    args.budget = asking.question("Most to spend on one day, in US dollars", "20", check_budget)?;
     Ok(args)
 }
 
@@ -92,13 +127,36 @@ fn check_zone(answer: &str) -> Result<(), String> {
     Schedule::parse("0 0 * * *", answer).map(drop).map_err(|error| error.to_string())
 }
 
+fn check_first_run(answer: &str) -> Result<(), String> {
+    match answer {
+        "ask" | "baseline" | "process" => Ok(()),
+        _ => Err("write baseline, process or ask".into()),
+    }
+}
+
+fn check_dashboard(answer: &str) -> Result<(), String> {
+    match answer == OFF || answer.parse::<std::net::SocketAddr>().is_ok() {
+        true => Ok(()),
+        false => Err(format!("write an address such as 127.0.0.1:7979, or {OFF}")),
+    }
+}
+
+fn check_budget(answer: &str) -> Result<(), String> {
+    match answer.parse::<f64>() {
+        Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(()),
+        _ => Err("write an amount such as 20 or 7.50".into()),
+    }
+}
+
 /// Flags are validated like answers.
 fn check(args: &InitArgs) -> Result<(), CommandError> {
     type Check = fn(&str) -> Result<(), String>;
-    let given: [(&str, &Option<String>, Check); 3] = [
+    let given: [(&str, &Option<String>, Check); 5] = [
         ("--base-url", &args.base_url, check_address),
         ("--cron", &args.cron, check_cron),
         ("--timezone", &args.timezone, check_zone),
+        ("--dashboard", &args.dashboard, check_dashboard),
+        ("--budget", &args.budget, check_budget),
     ];
     for (flag, value, check) in given {
         if let Some(value) = value {
@@ -140,15 +198,49 @@ impl<I: BufRead, O: Write> Asking<'_, I, O> {
     }
 }
 
-/// Writes the file to `path`, or prints it. `more` are keys given by `--set`. Returns the command's
-/// output.
-pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<String, CommandError> {
+/// What the command did.
+#[derive(Debug, Serialize)]
+pub struct Written {
+    /// Where; none if the file is only printed.
+    pub file: Option<PathBuf>,
+    /// Required keys that have no value yet.
+    pub still_to_set: Vec<&'static str>,
+    /// The file's text, if it is only printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl Written {
+    /// For a terminal.
+    pub fn render(&self) -> String {
+        let Some(file) = &self.file else { return self.text.clone().unwrap_or_default() };
+        let missing = match self.still_to_set.is_empty() {
+            true => String::new(),
+            false => format!("set {} in it, ", self.still_to_set.join(", ")),
+        };
+        format!(
+            "Wrote {}.\nNext: {missing}export AZURE_DEVOPS_PAT and ANTHROPIC_API_KEY,\ncheck the \
+             setup with `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start \
+             with `heartbeat --once`.\n",
+            file.display()
+        )
+    }
+}
+
+/// Asks for a yes on the terminal.
+pub fn agrees(question: &str) -> Result<bool, CommandError> {
+    confirm(question, false)
+}
+
+/// Writes the file to `path`, or only renders it. `more` are keys given by `--set`.
+pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, CommandError> {
     check(args)?;
     let mut answers = answers(args);
     answers.extend(more.iter().map(|flag| (flag.key.clone(), flag.value.clone())));
     let text = render_init(&answers)?;
+    let still_to_set = still_to_set(&answers);
     if args.print {
-        return Ok(text);
+        return Ok(Written { file: None, still_to_set, text: Some(text) });
     }
     let mut open = std::fs::OpenOptions::new();
     open.write(true).truncate(true);
@@ -166,27 +258,25 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<String, C
     })?;
     file.write_all(text.as_bytes())
         .map_err(CommandError::io(format!("cannot write {}", path.display())))?;
-    Ok(format!(
-        "Wrote {}.\nNext: {}export AZURE_DEVOPS_PAT and ANTHROPIC_API_KEY,\ncheck the setup with \
-         `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start with `heartbeat --once`.\n",
-        path.display(),
-        still_to_set(&answers)
-    ))
+    Ok(Written { file: Some(path.to_owned()), still_to_set, text: None })
 }
 
 /// Required keys that were not given.
-fn still_to_set(answers: &[(String, Value)]) -> String {
+fn still_to_set(answers: &[(String, Value)]) -> Vec<&'static str> {
     let given = |key: &str| answers.iter().any(|(answered, _)| answered == key);
-    let missing: Vec<&str> = ["source.base_url", "source.project", "repository.path"]
+    ["source.base_url", "source.project", "repository.path"]
         .into_iter()
         .filter(|key| !given(key))
-        .collect();
-    if missing.is_empty() { String::new() } else { format!("set {} in it, ", missing.join(", ")) }
+        .collect()
 }
 
 fn answers(args: &InitArgs) -> Vec<(String, Value)> {
     let text = |key: &str, value: &Option<String>| {
         value.clone().map(|value| (key.to_owned(), Value::String(value)))
+    };
+    let amount = |text: &String| text.parse::<f64>().unwrap_or(PER_RUN);
+    let dollars = |key: &str, value: Option<&String>| {
+        value.map(|value| (key.to_owned(), Value::Float(amount(value))))
     };
     let repository = args.repository.as_ref().map(|path| path.to_string_lossy().into_owned());
     [
@@ -195,6 +285,11 @@ fn answers(args: &InitArgs) -> Vec<(String, Value)> {
         text("repository.path", &repository),
         text("schedule.cron", &args.cron),
         text("schedule.timezone", &args.timezone),
+        text("schedule.first_run", &args.first_run),
+        text("http.listen", &args.dashboard.clone().filter(|address| address != OFF)),
+        dollars("budget.per_day", args.budget.as_ref()),
+        // A run may not spend more than a day.
+        dollars("budget.per_run", args.budget.as_ref().filter(|day| amount(day) < PER_RUN)),
     ]
     .into_iter()
     .flatten()
@@ -212,6 +307,9 @@ mod tests {
             repository: None,
             cron: None,
             timezone: None,
+            first_run: None,
+            dashboard: None,
+            budget: None,
             print: false,
             force: false,
         }
@@ -236,6 +334,25 @@ mod tests {
         assert_eq!(config.source.project, "Parcel");
         assert_eq!(config.schedule.timezone, "Europe/Berlin");
         assert_eq!(config.repository.path, folder.path().canonicalize().unwrap());
+    }
+
+    #[test]
+    fn the_first_run_the_dashboard_and_the_budget_are_asked_for() {
+        let (args, said) = talk("https://x\nP\n.\n\nUTC\nall\nprocess\nyes\noff\nmuch\n3.5\n");
+        let config: crate::settings::Config =
+            toml::from_str(&render_init(&answers(&args)).unwrap()).unwrap();
+        assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Process);
+        assert_eq!(config.http.listen, "");
+        let limits = (config.budget.per_day.dollars(), config.budget.per_run.dollars());
+        assert_eq!(limits, (3.5, 3.5), "a run cannot spend more than a day");
+        for part in ["write baseline, process or ask", "write an address", "write an amount"] {
+            assert!(said.contains(part), "{said}");
+        }
+        let (usual, _) = talk("https://x\nP\n.\n\nUTC\n\n\n\n");
+        let config: crate::settings::Config =
+            toml::from_str(&render_init(&answers(&usual)).unwrap()).unwrap();
+        assert_eq!(config.http.listen, "127.0.0.1:7979");
+        assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Baseline);
     }
 
     #[test]
@@ -267,13 +384,13 @@ mod tests {
             flag: "--set".into(),
         };
         let text = run(&InitArgs { print: true, ..no_answers() }, &[two], path).unwrap();
-        assert!(text.contains("max_live_sessions = 2"), "{text}");
+        assert!(text.render().contains("max_live_sessions = 2"), "{text:?}");
     }
 
     #[test]
     fn what_is_still_to_do_leaves_out_what_is_done() {
         let given = ("source.project".to_owned(), Value::from("P"));
-        assert_eq!(still_to_set(&[given]), "set source.base_url, repository.path in it, ");
+        assert_eq!(still_to_set(&[given]), ["source.base_url", "repository.path"]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Context {
             let now = self.clock.now();
             let most = if self.global.json { u32::MAX } else { status::MOST_ITEMS };
             let status = status::status(&store, &config, now, most).await?;
-            self.print(&status, |status| status::render(status, now))
+            self.print(&status, |status| status::render(status, now, self.paint()))
         })
         .await
     }
@@ -57,7 +57,7 @@ impl Context {
     pub(super) async fn show(&self, item: &str) -> Result<Code, CommandError> {
         let (store, config) = self.needed_state()?;
         let story = show::story(&store, &config.source.name, item).await?;
-        self.print(&story, show::render_story)?;
+        self.print(&story, |story| show::render_story(story, self.paint()))?;
         Ok(Code::Done)
     }
 

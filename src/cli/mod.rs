@@ -11,6 +11,8 @@ mod dashboard;
 mod dry;
 mod feedback;
 mod init;
+mod invocation;
+mod items;
 pub mod selftest;
 pub mod kill;
 mod look;
@@ -37,12 +39,14 @@ use crate::app::demo::{self, Demo, Fresh, Watched};
 use crate::app::{self, Setting, Telemetry, daemon, once, web};
 use crate::clock::Clock;
 use crate::config::{Loaded, load};
+use crate::report::paint::Paint;
 use crate::report::summary::{self, RunReport};
 use crate::report::terminal::Progress;
 use crate::settings::{Config, Environment, LogFormat, LogLevel};
 use args::{Cli, Command, GlobalArgs, Simulate};
 use error::CommandError;
 use exit::Code;
+use invocation::{Invocation, quoted};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -141,8 +145,39 @@ impl Context {
     /// A setting on the real world.
     fn setting(&self) -> Result<Setting, CommandError> {
         let request = app::load_request(&self.global.overrides(), &self.environment)?;
-        let config = load(&request)?.config;
-        self.setting_of(config, &request.cwd)
+        let loaded = load(&request)?;
+        ensure_configured(&loaded)?;
+        self.setting_of(loaded.config, &request.cwd)
+    }
+
+    /// Colour, if a person reads.
+    fn paint(&self) -> Paint {
+        let variable = |name| self.environment.text(name);
+        let is_dumb = variable("TERM") == Some("dumb");
+        let terminal = std::io::stdout().is_terminal() && !is_dumb;
+        Paint::choose(variable("NO_COLOR"), variable("CLICOLOR_FORCE"), terminal)
+    }
+
+    /// The words that start this program again.
+    fn own_command(&self) -> String {
+        let name = env!("CARGO_PKG_NAME");
+        let typed = std::env::args().next().unwrap_or_else(|| name.to_owned());
+        let program = std::env::current_exe().unwrap_or_default();
+        Invocation { typed: &typed, program: &program, environment: &self.environment }.words()
+    }
+
+    /// The command that shows the first finding of a run, as this program was started.
+    fn read_on(&self, report: &RunReport, state: &Path, demo: bool) -> Option<String> {
+        let first = report.findings.first()?;
+        let number = first.key.item_id().map_or_else(|| first.key.to_string(), |id| id.to_string());
+        let mut words = format!("{} show {number}", self.own_command());
+        if demo || self.global.state_dir.is_some() {
+            words.push_str(&format!(" --state-dir {}", quoted(&state.to_string_lossy())));
+        }
+        if let Some(config) = self.global.config.as_ref().filter(|_| !demo) {
+            words.push_str(&format!(" --config {}", quoted(&config.to_string_lossy())));
+        }
+        Some(words)
     }
 
     fn setting_of(&self, config: Config, cwd: &Path) -> Result<Setting, CommandError> {
@@ -225,7 +260,8 @@ impl Context {
         }
         setting.telemetry.clone().finish().await;
         let report = report?;
-        self.print(&report, |report| summary::render(report, &setting.state))?;
+        let read_on = self.read_on(&report, &setting.state, with_demo);
+        self.print(&report, |report| summary::render(report, read_on.as_deref(), self.paint()))?;
         if let Some(world) = world {
             world.simulator.stop().await;
         }
@@ -260,6 +296,7 @@ impl Context {
             None => app::load_request(&self.global.overrides(), &self.environment)?,
         };
         let reloader = crate::config::Reloader::start(request.clone())?;
+        ensure_configured(reloader.current())?;
         let telemetry = Telemetry::start(&self.environment);
         let telemetry =
             self.start_logging(&reloader.current().config, Purpose::Service, telemetry)?;
@@ -305,6 +342,7 @@ impl Context {
             Command::Status => self.on_runtime(self.status()),
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),
             Command::Sessions(limit) => self.on_runtime(self.sessions(limit.limit)),
+            Command::Items(args) => self.on_runtime(self.items(&args)),
             Command::Show { item } => self.on_runtime(self.show(&item)),
             Command::Retry(args) => self.on_runtime(self.retry(&args)),
             Command::Kill(args) => self.on_runtime(self.kill(&args)),
@@ -332,12 +370,18 @@ impl Context {
         let path = path.unwrap_or_else(|| crate::config::FILE_NAME.into());
         let more = app::load_request(&self.global.overrides(), &self.environment)?.flags;
         let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        let args = if terminal && init::wants_to_be_asked(args) {
+        let asked = terminal && init::wants_to_be_asked(args);
+        let args = if asked {
             init::ask(args, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?
         } else {
             args.clone()
         };
-        write_out(&init::run(&args, &more, &path)?)?;
+        let written = init::run(&args, &more, &path)?;
+        self.print(&written, init::Written::render)?;
+        let question = "Check the setup with `heartbeat doctor` now?";
+        if asked && !self.global.json && init::agrees(question)? {
+            return self.on_runtime(self.doctor());
+        }
         Ok(Code::Done)
     }
 
@@ -425,6 +469,15 @@ impl Context {
             .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
         write_out(&format!("{text}\n"))
     }
+}
+
+/// Without a file and without the keys that every run needs, nothing was set up yet.
+fn ensure_configured(loaded: &Loaded) -> Result<(), CommandError> {
+    let source = &loaded.config.source;
+    if loaded.file.is_none() && source.base_url.is_empty() && source.project.is_empty() {
+        return Err(CommandError::NoConfig);
+    }
+    Ok(())
 }
 
 /// Work that cleans up after itself when it is dropped, which a signal alone would not let it do.

@@ -140,7 +140,7 @@ impl Context {
                 .await
             }
         };
-        self.print(&diagnosis, doctor::render)?;
+        self.print(&diagnosis, |diagnosis| doctor::render(diagnosis, self.paint()))?;
         Ok(if diagnosis.healthy { Code::Done } else { Code::Unexpected })
     }
 

@@ -6,11 +6,13 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use crate::analyze;
-use crate::event::Recorded;
 use crate::event::fold::RunView;
+use crate::event::{Event, Recorded};
 use crate::model::text::{in_words, seconds};
-use crate::model::{ItemId, ItemKey};
+use crate::model::{Alarms, ItemId, ItemKey};
 use crate::report::lines::{line, short_key};
+use crate::report::moment::{date_time, day, minute};
+use crate::report::paint::Paint;
 use crate::store::{
     AttemptRow, FindingRow, ItemRow, Message, MessageState, RunRow, SessionRow, Store,
 };
@@ -26,7 +28,7 @@ pub(super) fn beginning(id: impl std::fmt::Display) -> String {
 /// A list of runs for a terminal; `is_held`: somebody holds the run lock.
 pub fn render_runs(runs: &[RunRow], is_held: bool) -> String {
     let one = |run: &RunRow| {
-        let (started, words) = (run.started_at.strftime("%F %TZ"), describe_run(run, is_held, 20));
+        let (started, words) = (date_time(run.started_at), describe_run(run, is_held, 20));
         format!("{}  {started}  {words}\n", beginning(run.run))
     };
     runs.iter().map(one).collect()
@@ -71,7 +73,7 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
         format!(
             "{}  {}  {:<6} {item:<7} {outcome}{cost}{attempt}\n",
             row.session.id.short(),
-            row.started_at.strftime("%F %TZ"),
+            date_time(row.started_at),
             row.session.stage.into_str(),
         )
     };
@@ -91,6 +93,8 @@ pub struct Story {
     pub comments: Vec<Message>,
     /// Its sessions, oldest first.
     pub sessions: Vec<SessionRow>,
+    /// Hidden or doubtful text in it, when its text was last read.
+    pub alarms: Option<Alarms>,
     /// Everything that happened to it.
     pub events: Vec<Recorded>,
 }
@@ -104,13 +108,19 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
             store.folder().display()
         ))
     })?;
+    let events = store.events().of_item(key.clone()).await?;
+    let alarm = |recorded: &Recorded| match &recorded.event {
+        Event::TextAlarm { alarms, .. } => Some(*alarms),
+        _ => None,
+    };
     Ok(Story {
+        alarms: events.iter().rev().find_map(alarm),
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
         comments: store.outbox().of_item(key.clone()).await?,
-        sessions: store.sessions().of_item(key.clone()).await?,
-        events: store.events().of_item(key).await?,
+        sessions: store.sessions().of_item(key).await?,
+        events,
     })
 }
 
@@ -156,7 +166,7 @@ fn render_comments(comments: &[Message]) -> String {
         let why =
             comment.last_error.as_deref().filter(|_| comment.state != MessageState::Delivered);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        let (made, attempts) = (comment.created_at.strftime("%F %TZ"), comment.attempts);
+        let (made, attempts) = (date_time(comment.created_at), comment.attempts);
         format!("\ncomment of {made}: {state} after {attempts} attempt(s){why}")
     };
     comments.iter().map(one).collect()
@@ -176,21 +186,25 @@ pub fn parse_key(source: &str, item: &str) -> Result<ItemKey, CommandError> {
 }
 
 /// For a terminal.
-pub fn render_story(story: &Story) -> String {
+pub fn render_story(story: &Story, paint: Paint) -> String {
     let item = &story.item;
     let area = item.area_path.as_deref().filter(|area| !area.is_empty());
     let area = area.map(|area| format!(" · {area}")).unwrap_or_default();
+    let name = format!("{} {}", short_key(&item.key), item.title);
     let mut text = format!(
-        "{} {}\n{}{area} · revision {} · changed {}\n{}\n\n{} ({})",
-        short_key(&item.key),
-        item.title,
+        "{}\n{}{area} · revision {} · changed {}\n{}\n\n{} ({})",
+        paint.bold(&name),
         item.item_type,
         item.revision,
-        item.last_changed.strftime("%F %TZ"),
+        date_time(item.last_changed),
         item.url,
         in_words(item.phase),
         in_words(item.reason),
     );
+    if let Some(alarms) = story.alarms {
+        let words = format!("ALARM: {}, left out of every prompt or marked", alarms.words());
+        let _: std::fmt::Result = write!(text, "\n{}", paint.red(&words));
+    }
     if let Some(verdict) = &item.verdict {
         let _: std::fmt::Result = write!(
             text,
@@ -209,22 +223,25 @@ pub fn render_story(story: &Story) -> String {
     }
     text.push_str(&render_attempts(&story.attempts));
     text.push_str(&render_comments(&story.comments));
-    text.push_str("\n\nHistory\n");
+    let _: std::fmt::Result = writeln!(text, "\n\n{}", paint.bold("History"));
     let mut view = RunView::default();
     for recorded in &story.events {
         view.apply(recorded);
         if let Some(line) = line(recorded, &view) {
-            let _: std::fmt::Result = writeln!(text, "  {} {line}", recorded.at.strftime("%F"));
+            let _: std::fmt::Result = writeln!(text, "  {} {line}", day(recorded.at));
         }
     }
     for row in &story.findings {
         let _: std::fmt::Result = write!(
             text,
-            "\nFinding of {} on revision {}\n{}\n{}",
-            row.created_at,
-            row.revision,
+            "\n{}\n{}\n{}",
+            paint.bold(&format!(
+                "Finding of {} on revision {}",
+                minute(row.created_at),
+                row.revision
+            )),
             row.feedback.as_ref().map(|feedback| format!("{feedback}\n")).unwrap_or_default(),
-            analyze::markdown(&row.finding)
+            paint.markdown(&analyze::markdown(&row.finding))
         );
     }
     text

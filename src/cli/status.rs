@@ -13,12 +13,13 @@ use crate::model::{Breaker, BreakerState, Phase, RunId, SourceRecord};
 use crate::ports::SourceMemory;
 use crate::report::lines::{amount, short_key};
 use crate::report::moment::moment;
+use crate::report::paint::Paint;
 use crate::schedule::day_in;
 use crate::session::containment::detect;
 use crate::settings::Config;
 use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems,
-    RunLock, RunRow, Spending, StageSpending, Store, Undelivered,
+    RunLock, RunRow, SchedulerMark, Spending, StageSpending, Store, Undelivered,
 };
 
 /// A backlog can be long; the machine-readable form holds all of it.
@@ -38,7 +39,11 @@ pub struct Status {
     pub running: Option<RunId>,
     /// The newest run.
     pub last_run: Option<RunRow>,
-    /// When the schedule fires next.
+    /// What kept the newest run from its work, and what to do.
+    pub last_run_error: Option<String>,
+    /// Whether a scheduler works on this state.
+    pub scheduler: bool,
+    /// When the schedule fires next; none without a scheduler.
     pub next_run: Option<Timestamp>,
     /// Live sessions.
     pub sessions: Vec<ActiveSession>,
@@ -93,13 +98,19 @@ pub async fn status(
     let last_run = store.runs().newest(1).await?.pop();
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
+    let scheduler = SchedulerMark::is_set(store.folder());
     let provider = store.provider().record().await?;
     Ok(Status {
         holder_health: held.as_ref().map(|held| held.health),
         holder: held.map(|held| held.holder),
         running: going_on.map(|run| run.run),
+        last_run_error: match &last_run {
+            Some(run) => store.events().failure_of(run.run).await?,
+            None => None,
+        },
+        scheduler,
+        next_run: schedule.next_after(now).filter(|_| scheduler),
         last_run,
-        next_run: schedule.next_after(now),
         sessions: store.sessions().active().await?,
         items: store.items().phase_counts().await?,
         open: store.items().open(most_items).await?,
@@ -132,7 +143,7 @@ async fn containment(config: &Config) -> String {
 }
 
 /// For a terminal.
-pub fn render(status: &Status, now: Timestamp) -> String {
+pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
         // Writing to a string cannot fail.
@@ -148,7 +159,17 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     if let Some(run) = last {
         row("", describe_run(run, status.running == Some(run.run), 12));
     }
-    row("next run", status.next_run.map_or_else(|| "never".into(), |at| moment(at, now)));
+    if let Some(error) = &status.last_run_error {
+        row("because", error.clone());
+    }
+    let next = match (status.scheduler, status.next_run) {
+        (true, Some(at)) => moment(at, now),
+        (true, None) => "never: the schedule has no time left".into(),
+        (false, _) => "none: no scheduler is running; start one with `heartbeat`, or \
+                       `heartbeat service install`"
+            .into(),
+    };
+    row("next run", next);
     row("contained", status.containment.clone());
     let counts: Vec<String> =
         status.items.iter().map(|(phase, n)| format!("{n} {}", in_words(phase))).collect();
@@ -173,9 +194,9 @@ pub fn render(status: &Status, now: Timestamp) -> String {
         row(&in_words(item.phase), describe_item(item, now));
     }
     if status.open.beyond() > 0 {
-        row("", format!("and {} more; `--json` names them all", status.open.beyond()));
+        row("", format!("and {} more; `heartbeat items` lists them", status.open.beyond()));
     }
-    text
+    paint.rows(&text, 0, 12)
 }
 
 /// The source, the provider, deliveries, and what is wrong with the configuration.
@@ -283,7 +304,7 @@ fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
     format!("{} {} {item} {state} [{}]", row.session.id.short(), row.session.stage, row.tier)
 }
 
-fn describe_item(item: &ItemRow, now: Timestamp) -> String {
+pub(super) fn describe_item(item: &ItemRow, now: Timestamp) -> String {
     let (title, reason) = (clip(&item.title, 50), in_words(item.reason));
     let tried = if item.attempts == 0 {
         String::new()

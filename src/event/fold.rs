@@ -51,6 +51,14 @@ pub struct RunView {
     pub decisions: BTreeMap<String, u64>,
     /// Work for this run.
     pub work: u64,
+    /// Items that triage works on in this run.
+    pub to_triage: u64,
+    /// Items that deep analysis works on in this run.
+    pub to_analyse: u64,
+    /// What a session waits for, until when, and which key changes it; none while none waits.
+    pub waits_for: Option<String>,
+    /// What kept the run from its work, and what to do.
+    pub error: Option<String>,
     /// Verdicts so far.
     pub triaged: u64,
     /// Of these, for deep analysis.
@@ -200,7 +208,21 @@ impl RunView {
                 self.work = *work;
                 self.decisions.insert(Decision::Unchanged.into_str().into(), *unchanged);
             }
-            Event::TriageStarted { .. } => self.step = Step::Triaging,
+            Event::TriageStarted { items, .. } => {
+                self.step = Step::Triaging;
+                self.to_triage = *items;
+            }
+            Event::AnalysisStarted { items } => {
+                self.step = Step::Analysing;
+                self.to_analyse = *items;
+            }
+            Event::AdmissionRefused { reason, detail, until, .. } => {
+                self.waits_for = Some(waiting_words(*reason, detail, *until));
+            }
+            Event::RunFailed { message } => {
+                self.error = Some(message.clone());
+                self.notices.push(message.clone());
+            }
             Event::TriageEnded { failed, .. } => {
                 self.step = Step::Analysing;
                 self.triage_failed |= *failed > 0;
@@ -259,6 +281,7 @@ impl RunView {
                     stopping: None,
                 };
                 self.sessions.insert(*session, view);
+                self.waits_for = None;
             }
             Event::SessionEnded { session, outcome, usage, .. } => {
                 let ended = self.sessions.remove(session);
@@ -310,10 +333,24 @@ impl RunView {
     }
 }
 
+/// Why a session does not start, until when that is tried again, and the keys that change it.
+pub fn waiting_words(reason: Reason, detail: &str, until: Option<Timestamp>) -> String {
+    let key = reason.limit_key().map(|key| format!(" ({key})")).unwrap_or_default();
+    let until = until.map(|until| {
+        let local = until.to_zoned(jiff::tz::TimeZone::system());
+        format!(", tried again until {} (limits.admission_wait)", local.strftime("%T %Z"))
+    });
+    format!("{detail}{key}{}", until.unwrap_or_default())
+}
+
 impl SessionView {
     fn apply(&mut self, event: &Event) {
         match event {
-            Event::SessionSpawned { pid, .. } => self.pid = Some(*pid),
+            Event::SessionSpawned { pid, .. } => {
+                self.pid = Some(*pid);
+                // Its own; the first sign of life counts the others.
+                self.processes = self.processes.max(1);
+            }
             Event::SessionInitialised { model, .. } => {
                 self.model = Some(model.clone());
                 self.verdict = LiveVerdict::Working;

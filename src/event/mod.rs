@@ -199,6 +199,19 @@ pub enum Event {
         reason: Reason,
         /// What was measured, for people.
         detail: String,
+        /// Until when it is tried again; none where it is not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
+    /// Deep analysis begins.
+    AnalysisStarted {
+        /// Items it will work on in this run.
+        items: u64,
+    },
+    /// Something kept the run from its work.
+    RunFailed {
+        /// For people: what, and what to do.
+        message: String,
     },
     /// A session's row is committed; its keeper waits for the word.
     SessionRegistered {

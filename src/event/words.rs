@@ -116,6 +116,25 @@ pub enum Reason {
     InFlight,
 }
 
+impl Reason {
+    /// The configuration key that sets the limit behind it, if one does.
+    pub const fn limit_key(self) -> Option<&'static str> {
+        Some(match self {
+            Self::MaxItemsPerRun => "limits.max_items_per_run",
+            Self::MaxDeepPerRun => "limits.max_deep_per_run",
+            Self::MaxLiveSessions => "limits.max_live_sessions",
+            Self::MachineSessions => "limits.max_live_sessions_per_machine",
+            Self::Load => "limits.max_load_per_core",
+            Self::Memory => "limits.min_free_memory, limits.max_memory_pressure",
+            Self::Processes => "limits.max_processes",
+            Self::Budget => "budget.per_run, budget.per_day",
+            Self::RunDeadline => "timeouts.run",
+            Self::AttemptsExhausted => "limits.max_attempts",
+            _ => return None,
+        })
+    }
+}
+
 /// Judgement of a live session, from evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]

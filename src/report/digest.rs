@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::event::{RunOutcome, RunSummary};
 use crate::model::{Phase, RunId, Verdict};
+use crate::report::moment::minute;
 use crate::settings::HeldSecrets;
 use crate::store::{
     FindingRow, JudgedItem, OpenItems, RunRow, SessionRow, StageSpending, Store, StoreError,
@@ -177,11 +178,6 @@ pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
     let named = |group: Vec<_>| group.into_iter().filter_map(item).collect::<Vec<JudgedItem>>();
     let groups = triage::related_groups(&verdicts).into_iter().map(named);
     groups.filter(|group| group.len() > 1).collect()
-}
-
-/// To the minute, UTC.
-pub fn minute(at: Timestamp) -> String {
-    at.strftime("%F %H:%M UTC").to_string()
 }
 
 fn count(n: u64, one: &str, many: &str) -> String {

@@ -6,8 +6,9 @@
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, context};
 
-use super::digest::{Report, minute};
+use super::digest::Report;
 use super::markdown::{outcome, took, web_address};
+use super::moment::minute;
 use crate::model::text::in_words;
 use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, ItemRow, JudgedItem, RunRow, SessionRow, StageSpending};

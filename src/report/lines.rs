@@ -1,15 +1,16 @@
 //! One line per event for people who read a log instead of a screen. Pure.
 
-use crate::event::fold::RunView;
+use crate::event::fold::{RunView, waiting_words};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
 use crate::model::{ItemKey, Stage, Usd};
+use crate::report::moment::{minute, time_of_day};
 use crate::store::StageSpending;
 
 /// The line an event is worth, if it is worth one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
     let text = step_line(&recorded.event).or_else(|| item_line(&recorded.event, view))?;
-    Some(format!("{}  {text}", recorded.at.strftime("%TZ")))
+    Some(format!("{}  {text}", time_of_day(recorded.at)))
 }
 
 fn step_line(event: &Event) -> Option<String> {
@@ -36,15 +37,18 @@ fn step_line(event: &Event) -> Option<String> {
         Event::ProviderBreakerChanged { from, to, reason, .. } => {
             format!("provider breaker {from} → {to}: {reason}")
         }
+        Event::RunFailed { message } => format!("run      {message}"),
         Event::ProviderSuspended { until, reason } => {
-            format!("provider suspended until {until}: {reason}")
+            format!("provider suspended until {}: {reason}", minute(*until))
         }
         Event::ConfigBroken { message } => {
             format!("config   invalid, keeping the last valid one: {message}")
         }
         Event::TickSkipped { nominal, blocked_by, missed } => match blocked_by {
-            Some(run) => format!("tick     {nominal} skipped: run {run} is still in progress"),
-            None => format!("tick     {nominal} skipped ({missed} missed)"),
+            Some(run) => {
+                format!("tick     {} skipped: run {run} is still in progress", minute(*nominal))
+            }
+            None => format!("tick     {} skipped ({missed} missed)", minute(*nominal)),
         },
         Event::OrphanResolved { session, killed } => {
             format!(
@@ -82,8 +86,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             let verdict = if *deep { "deep" } else { "settled" };
             format!("{verdict:<8} {}: {}", name(item), clip(reason, 90))
         }
-        Event::AdmissionRefused { reason, detail, .. } => {
-            format!("wait     {} ({detail})", in_words(reason))
+        Event::AdmissionRefused { reason, detail, until, .. } => {
+            let word = if until.is_some() { "wait" } else { "refused" };
+            format!("{word:<8} {}: {}", in_words(reason), waiting_words(*reason, detail, *until))
         }
         Event::SessionRegistered { stage, item, attempt, tier, .. } => {
             let subject = item.as_ref().map(subject).unwrap_or_default();
@@ -110,7 +115,7 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             format!("deferred {} ({})", name(item), in_words(reason))
         }
         Event::ItemWaiting { item, next_attempt, outcome, .. } => {
-            format!("waiting  {} ({outcome}), next attempt {next_attempt}", name(item))
+            format!("waiting  {} ({outcome}), next attempt {}", name(item), minute(*next_attempt))
         }
         Event::ItemParked { item, reason } => {
             format!("parked   {} ({})", name(item), in_words(reason))

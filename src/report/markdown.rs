@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::digest::{Report, minute};
+use super::digest::Report;
+use super::moment::minute;
 use crate::analyze;
 use crate::model::text::{in_words, seconds};
 use crate::report::lines::{amount, short_key};

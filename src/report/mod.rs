@@ -6,6 +6,8 @@ pub mod lines;
 pub mod live;
 pub mod markdown;
 pub mod moment;
+pub mod narrator;
+pub mod paint;
 pub mod summary;
 pub mod terminal;
 pub mod webhook;

@@ -1,10 +1,46 @@
-//! Moments as people read them: the time to the second, and how far away it is. Pure.
+//! Moments as people read them: local time with its zone, and how far away it is.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
-/// `2026-11-16 09:15:53Z, 12 min ago`
+/// `2026-11-16 09:15:53 CET, 12 min ago`
 pub fn moment(then: Timestamp, now: Timestamp) -> String {
-    format!("{}, {}", then.strftime("%F %TZ"), distance(then, now))
+    format!("{}, {}", date_time(then), distance(then, now))
+}
+
+/// `2026-11-16 09:15:53 CET`
+pub fn date_time(at: Timestamp) -> String {
+    in_zone(at, &local_zone(), "%F %T %Z")
+}
+
+/// `2026-11-16 09:15 CET`
+pub fn minute(at: Timestamp) -> String {
+    in_zone(at, &local_zone(), "%F %H:%M %Z")
+}
+
+/// `2026-11-16`
+pub fn day(at: Timestamp) -> String {
+    in_zone(at, &local_zone(), "%F")
+}
+
+/// `09:15:53 CET`
+pub fn time_of_day(at: Timestamp) -> String {
+    in_zone(at, &local_zone(), "%T %Z")
+}
+
+fn in_zone(at: Timestamp, zone: &TimeZone, form: &str) -> String {
+    at.to_zoned(zone.clone()).strftime(form).to_string()
+}
+
+/// The zone of this machine, or `TZ`; UTC where neither says anything.
+fn local_zone() -> TimeZone {
+    let zone = TimeZone::system();
+    if zone.is_unknown() { TimeZone::UTC } else { zone }
+}
+
+/// The name of the local zone, such as `Europe/Berlin`.
+pub fn local_zone_name() -> String {
+    local_zone().iana_name().unwrap_or("UTC").to_owned()
 }
 
 /// `12 min ago`, `in 3 h`, `now`.
@@ -28,13 +64,21 @@ mod tests {
     fn near_and_far_on_both_sides() {
         let now: Timestamp = "2026-11-16T09:00:00Z".parse().unwrap();
         for (then, said) in [
-            ("2026-11-16T09:00:00.9Z", "2026-11-16 09:00:00Z, now"),
-            ("2026-11-16T08:58:30.145Z", "2026-11-16 08:58:30Z, 89 s ago"),
-            ("2026-11-16T09:30:00Z", "2026-11-16 09:30:00Z, in 30 min"),
-            ("2026-11-15T10:00:00Z", "2026-11-15 10:00:00Z, 23 h ago"),
-            ("2026-12-16T09:00:00Z", "2026-12-16 09:00:00Z, in 30 days"),
+            ("2026-11-16T09:00:00.9Z", "now"),
+            ("2026-11-16T08:58:30.145Z", "89 s ago"),
+            ("2026-11-16T09:30:00Z", "in 30 min"),
+            ("2026-11-15T10:00:00Z", "23 h ago"),
+            ("2026-12-16T09:00:00Z", "in 30 days"),
         ] {
-            assert_eq!(moment(then.parse().unwrap(), now), said);
+            assert_eq!(distance(then.parse().unwrap(), now), said);
         }
+    }
+
+    #[test]
+    fn a_time_is_local_and_names_its_zone() {
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let at = |text: &str| in_zone(text.parse().unwrap(), &berlin, "%F %T %Z");
+        assert_eq!(at("2026-11-16T08:15:53Z"), "2026-11-16 09:15:53 CET");
+        assert_eq!(at("2026-07-16T08:15:53Z"), "2026-07-16 10:15:53 CEST");
     }
 }

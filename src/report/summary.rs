@@ -1,7 +1,6 @@
 //! What is left to read when a run is over.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde::Serialize;
 
@@ -10,6 +9,8 @@ use crate::event::{Reason, RunOutcome, RunSummary, Shares};
 use crate::model::text::{clip, in_words};
 use crate::model::{BYTES_PER_TOKEN, RunId, Usd};
 use crate::report::lines::short_key;
+use crate::report::moment::minute;
+use crate::report::paint::Paint;
 use crate::store::{FindingRow, OpenItems};
 
 /// How many unfinished items are named; the rest is counted.
@@ -75,7 +76,8 @@ impl TextSaving {
 }
 
 /// The summary table and where to read on, for a terminal.
-pub fn render(report: &RunReport, state_folder: &Path) -> String {
+/// `read_on` is the command that shows the first finding.
+pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String {
     let mut text = String::new();
     let s = &report.summary;
     let mut row = |name: &str, value: String| {
@@ -127,13 +129,12 @@ pub fn render(report: &RunReport, state_folder: &Path) -> String {
         let worst = s.cost_at_worst;
         row("", format!("+ {worst}, the worst case of sessions that reported no cost"));
     }
-    render_findings(&mut text, report);
-    render_open(&mut text, report);
-    let _: std::fmt::Result = writeln!(
-        text,
-        "\nRead a finding with `heartbeat show ITEM --state-dir {}`.",
-        state_folder.display()
-    );
+    let mut text = paint.rows(&text, 2, 12);
+    render_findings(&mut text, report, paint);
+    render_open(&mut text, report, paint);
+    if let Some(command) = read_on {
+        let _: std::fmt::Result = writeln!(text, "\nRead the first finding:\n  {command}");
+    }
     text
 }
 
@@ -149,19 +150,20 @@ fn further_shares(s: &Shares) -> Vec<String> {
     told.map(|(count, name)| format!("+ {count} {name}")).collect()
 }
 
-fn render_findings(text: &mut String, report: &RunReport) {
+fn render_findings(text: &mut String, report: &RunReport, paint: Paint) {
     if report.findings.is_empty() {
         return;
     }
-    let _: std::fmt::Result = writeln!(text, "\n{:<66}{:<7}effort", "Findings", "risk");
+    let head = format!("{:<66}{:<7}effort", "Findings", "risk");
+    let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold(&head));
     for row in &report.findings {
         let finding = &row.finding;
         let _: std::fmt::Result = writeln!(
             text,
-            "  {:<7}{:<57}{:<7}{}",
+            "  {:<7}{:<57}{}{}",
             short_key(&row.key),
             clip(&row.title, 55),
-            finding.risk.into_str(),
+            paint.grade(finding.risk.into_str(), &format!("{:<7}", finding.risk.into_str())),
             finding.effort.into_str()
         );
         let place = finding.files.first().map(|file| file.path.as_str());
@@ -171,13 +173,14 @@ fn render_findings(text: &mut String, report: &RunReport) {
     }
 }
 
-fn render_open(text: &mut String, report: &RunReport) {
+fn render_open(text: &mut String, report: &RunReport, paint: Paint) {
     if report.open.first.is_empty() {
         return;
     }
-    text.push_str("\nNot finished\n");
+    let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("Not finished"));
     for row in &report.open.first {
-        let when = row.next_attempt.map(|t| format!(", next attempt {t}")).unwrap_or_default();
+        let when =
+            row.next_attempt.map(|t| format!(", next attempt {}", minute(t))).unwrap_or_default();
         let _: std::fmt::Result = writeln!(
             text,
             "  {:<7}{}\n         {}: {}{when}",
@@ -224,7 +227,8 @@ mod tests {
             open: digest.open,
         };
         assert!(!report.findings.is_empty() && !report.open.first.is_empty());
-        let text = render(&report, Path::new("/var/lib/heartbeat"));
+        let text = render(&report, Some("heartbeat show 42"), Paint::Plain);
+        assert!(text.ends_with("\n  heartbeat show 42\n"), "{text}");
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
             assert_eq!(line.trim_end(), line, "nothing invisible at the end");
@@ -245,13 +249,14 @@ mod tests {
             findings: Vec::new(),
             open: samples::report("").open,
         };
-        let quiet = render(&report, Path::new("/state"));
+        let quiet = render(&report, None, Paint::Plain);
+        assert!(!quiet.contains("Read "), "no command without a finding: {quiet}");
         assert!(quiet.contains("3 items (1 new, 0 changed, 2 unchanged)"), "{quiet}");
         assert!(!quiet.contains("+ "), "{quiet}");
         report.summary.shares =
             Shares { carried_over: 4, baseline: 19, over_limit: 5, resting: 6, ..usual };
         report.summary.cost_at_worst = Usd::from_dollars(1.5);
-        let told = render(&report, Path::new("/state"));
+        let told = render(&report, None, Paint::Plain);
         for part in [
             "+ 4 carried over",
             "+ 19 recorded as seen (baseline)",

@@ -1,23 +1,24 @@
-//! Progress for a person who waits: live bars on a terminal, plain lines anywhere else.
+//! Progress for a person who waits: one live block on a terminal, plain lines anywhere else.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::clock::Clock;
 use crate::event::fold::{RunView, SessionView, Step};
 use crate::event::{Event, Recorded};
-use crate::model::SessionId;
 use crate::model::text::{clip, in_words};
-use crate::report::lines::{line, short_key};
+use crate::report::lines::short_key;
+use crate::report::narrator::Narrator;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Bars that move, and lines above them.
+    /// A block that moves, and lines above it.
     Live,
     /// One line per event.
     Lines,
@@ -25,32 +26,45 @@ pub enum Progress {
     Silent,
 }
 
+/// How often the block on a terminal is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(150);
+
 /// Shows events until the run has ended or its journal is gone. Progress goes to standard error,
 /// so that standard output holds results only.
-pub async fn show(mut events: Receiver<Recorded>, progress: Progress) {
-    let mut view = RunView::default();
-    let mut screen = (progress == Progress::Live).then(Screen::new);
-    loop {
-        let recorded = match events.recv().await {
-            Ok(recorded) => recorded,
-            Err(RecvError::Lagged(_)) => continue,
-            Err(RecvError::Closed) => break,
-        };
-        view.apply(&recorded);
-        if let Some(text) = line(&recorded, &view) {
+pub async fn show(mut events: Receiver<Recorded>, progress: Progress, clock: Clock) {
+    let (mut view, mut narrator) = (RunView::default(), Narrator::default());
+    let screen = (progress == Progress::Live).then(Screen::new);
+    let say = |lines: Vec<String>| {
+        for text in lines {
             match (&screen, progress) {
                 (Some(screen), _) => screen.say(&text),
                 (None, Progress::Lines) => write_line(&text),
                 (None, _) => {}
             }
         }
-        if let Some(screen) = &mut screen {
-            screen.update(&view);
-        }
+    };
+    let mut timer = tokio::time::interval(DRAW_EVERY);
+    loop {
+        let recorded = tokio::select! {
+            received = events.recv() => match received {
+                Ok(recorded) => recorded,
+                Err(RecvError::Lagged(_)) => continue,
+                Err(RecvError::Closed) => break,
+            },
+            _ = timer.tick(), if screen.is_some() => {
+                if let Some(screen) = &screen {
+                    screen.draw(&view, clock.now());
+                }
+                continue;
+            }
+        };
+        view.apply(&recorded);
+        say(narrator.lines(&recorded, &view));
         if matches!(recorded.event, Event::RunEnded { .. }) {
             break;
         }
     }
+    say(narrator.rest(&view));
     if let Some(screen) = screen {
         screen.clear();
     }
@@ -69,74 +83,66 @@ fn write_line(text: &str) {
     drop(writeln!(stderr, "{text}"));
 }
 
+/// One block at the bottom of the terminal: what the run does, and a line for each live session.
+/// It is one bar of several lines, drawn and removed as a whole: with a bar for each session, the
+/// first drawing of a new bar leaves a copy of the block above it.
 struct Screen {
-    bars: MultiProgress,
-    stage: ProgressBar,
-    sessions: BTreeMap<SessionId, ProgressBar>,
+    block: ProgressBar,
 }
 
 impl Screen {
     fn new() -> Self {
-        let bars = MultiProgress::new();
-        let stage = bars.add(ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}")));
-        stage.enable_steady_tick(Duration::from_millis(120));
-        Self { bars, stage, sessions: BTreeMap::new() }
+        let block = ProgressBar::new_spinner().with_style(
+            ProgressStyle::with_template("{spinner} {msg}")
+                // The template is ours, so it always parses; a plain spinner is shown otherwise.
+                .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
+        Self { block }
     }
 
     fn say(&self, text: &str) {
-        let width = usize::from(console::Term::stderr().size().1);
-        let text = clip(text, width);
-        // Without a terminal there is nothing to keep clean.
-        drop(self.bars.println(text));
+        self.block.println(clip(text, columns()));
     }
 
-    fn update(&mut self, view: &RunView) {
-        self.stage.set_message(headline(view));
-        for (id, session) in &view.sessions {
-            let bar = self.sessions.entry(*id).or_insert_with(|| {
-                let bar = ProgressBar::new_spinner()
-                    .with_style(style("  {spinner} {elapsed:>4} {wide_msg}"));
-                bar.enable_steady_tick(Duration::from_millis(120));
-                self.bars.add(bar)
-            });
-            bar.set_message(session_line(view, session));
-        }
-        self.sessions.retain(|id, bar| {
-            let alive = view.sessions.contains_key(id);
-            if !alive {
-                bar.finish_and_clear();
-            }
-            alive
-        });
+    fn draw(&self, view: &RunView, now: Timestamp) {
+        let width = columns().saturating_sub(2);
+        let session = |session: &SessionView| format!("\n  {}", session_line(view, session, now));
+        let lines: String = view.sessions.values().map(session).collect();
+        let text = format!("{}{lines}", headline(view));
+        let clipped: Vec<String> = text.lines().map(|line| clip(line, width)).collect();
+        self.block.set_message(clipped.join("\n"));
+        self.block.tick();
     }
 
     fn clear(self) {
-        self.stage.finish_and_clear();
-        // Nothing is left to draw.
-        drop(self.bars.clear());
+        self.block.finish_and_clear();
     }
 }
 
-/// The template is ours, so it always parses; a plain spinner is shown if it does not.
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+fn columns() -> usize {
+    usize::from(console::Term::stderr().size().1).max(20)
 }
 
 fn headline(view: &RunView) -> String {
     let step = match view.step {
         Step::Starting => "starting".into(),
-        Step::Fetching => format!("fetching: {} items", view.fetched),
-        Step::Triaging => format!("triage: {} of {} verdicts", view.triaged, view.work),
+        Step::Fetching => format!("fetching: {} items so far", view.fetched),
+        Step::Triaging => format!("triage: {} of {} verdicts", view.triaged, view.to_triage),
         Step::Analysing => {
-            let deep = view.deep.max(view.analysed);
-            format!("analysis: {} of {deep} findings, {} failed", view.analysed, view.failed)
+            let failed = match view.failed {
+                0 => String::new(),
+                failed => format!(", {failed} failed"),
+            };
+            format!("analysis: {} of {} findings{failed}", view.analysed, view.to_analyse)
         }
         Step::Ended => "done".into(),
     };
-    format!("{step} · {} spent", view.cost)
+    let waits = view.waits_for.as_ref().filter(|_| view.sessions.is_empty());
+    let waits = waits.map(|what| format!(" · waits: {what}")).unwrap_or_default();
+    format!("{step} · {} spent{waits}", view.cost)
 }
 
-fn session_line(view: &RunView, session: &SessionView) -> String {
+fn session_line(view: &RunView, session: &SessionView, now: Timestamp) -> String {
     let subject = session.item.as_ref().map_or_else(
         || "all changed items".into(),
         |item| format!("{} {}", short_key(item), clip(view.title(item), 30)),
@@ -150,7 +156,8 @@ fn session_line(view: &RunView, session: &SessionView) -> String {
     } else {
         format!(" · {}", clip(&session.last_progress, 30))
     };
+    let elapsed = now.duration_since(session.started_at).as_secs().max(0);
     let limit = session.limit_ms / 60_000;
     let (stage, most) = (session.stage, session.worst_case);
-    format!("of {limit} min · {stage} {subject} · {state}{last} · ≤ {most}")
+    format!("{elapsed:>3} s of {limit} min · {stage} {subject} · {state}{last} · ≤ {most}")
 }

@@ -55,7 +55,7 @@ impl RunContext {
 
     /// Says why a session did not start.
     pub(super) fn refuse(&self, item: Option<ItemKey>, reason: Reason, detail: String) {
-        self.emit(Event::AdmissionRefused { item, reason, detail });
+        self.emit(Event::AdmissionRefused { item, reason, detail, until: None });
     }
 
     /// The same for a fault that keeps every session from starting.

@@ -3,7 +3,7 @@
 use super::{Backlog, RunContext};
 use crate::context::CodeError;
 use crate::event::fold::RunView;
-use crate::event::{Reason, RunOutcome, RunSummary};
+use crate::event::{Event, Reason, RunOutcome, RunSummary};
 use crate::fetch::FetchError;
 use crate::model::FailureClass;
 use crate::prompt::PromptError;
@@ -94,6 +94,9 @@ pub(super) async fn end_run(
     worked: Result<(), RunError>,
 ) -> Result<RunEnd, StoreError> {
     let error = worked.err();
+    if let Some(error) = &error {
+        cx.emit(Event::RunFailed { message: error.to_string() });
+    }
     let view = cx.journal.settled_view().await?;
     let (outcome, summary) = (outcome(cx, error.as_ref(), &view), view.figures());
     let digest = match cx.config.report.webhook_env.is_empty() {

@@ -12,7 +12,7 @@ use super::faults::shown_by;
 use super::provider::{self, ProviderGate};
 use super::stop::deferral_reason;
 use super::{RunContext, RunError};
-use crate::event::Reason;
+use crate::event::{Event, Reason};
 use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
@@ -130,12 +130,15 @@ async fn wait_for_gates(
             },
         };
         let (reason, detail) = closed;
-        if reported != Some(reason) {
-            refuse(reason, detail);
-            reported = Some(reason);
-        }
         if Instant::now() >= until {
+            refuse(reason, detail);
             return Ok(Some(reason));
+        }
+        if reported != Some(reason) {
+            let left = until.saturating_duration_since(Instant::now());
+            let (item, until) = (launch.item().cloned(), cx.now().checked_add(left).ok());
+            cx.emit(Event::AdmissionRefused { item, reason, detail, until });
+            reported = Some(reason);
         }
         let mut signal = cx.stop.signal();
         let known = signal.state();

@@ -9,7 +9,7 @@ use super::recheck::{self, RECHECK_EVERY};
 use super::stop::deferral_reason;
 use super::{RunContext, RunError, recover};
 use crate::dedupe::QueuedItem;
-use crate::event::Reason;
+use crate::event::{Event, Reason};
 use crate::model::ItemKey;
 use crate::session::StopHandle;
 
@@ -45,6 +45,9 @@ where
     let mut queue: VecDeque<QueuedItem> = items.into();
     let over = queue.split_off(most.min(queue.len()));
     cx.journal.items().defer(keys(&over), Reason::MaxDeepPerRun).await?;
+    if !queue.is_empty() {
+        cx.emit(Event::AnalysisStarted { items: queue.len() as u64 });
+    }
 
     let mut tasks = JoinSet::new();
     let mut live: HashMap<Id, LiveItem> = HashMap::new();

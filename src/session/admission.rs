@@ -1,5 +1,6 @@
 //! May one more session start on this machine now? On by default; the decision itself is pure.
 
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::slots::Slots;
@@ -21,12 +22,27 @@ pub struct MachineGate {
     limits: Limits,
     slots: Slots,
     ledger: Arc<dyn Ledger>,
+    /// The agent's program and where programs are looked for.
+    agent: Option<(String, OsString)>,
 }
 
 impl MachineGate {
     /// With the configured limits and the sessions of this state.
     pub fn new(limits: &settings::Limits, ledger: Arc<dyn Ledger>) -> Self {
-        Self { limits: Limits::from_config(limits), slots: Slots::of_machine(limits), ledger }
+        let (limits, slots) = (Limits::from_config(limits), Slots::of_machine(limits));
+        Self { limits, slots, ledger, agent: None }
+    }
+
+    /// Does not let anybody wait for a machine that could not start this agent anyway.
+    #[must_use]
+    pub fn for_agent(mut self, program: &str, search_path: &OsStr) -> Self {
+        self.agent = Some((program.to_owned(), search_path.to_owned()));
+        self
+    }
+
+    fn agent_is_missing(&self) -> bool {
+        let agent = self.agent.as_ref();
+        agent.is_some_and(|(name, path)| process::program::find(name, path).is_none())
     }
 
     /// A look only: the keeper of the session takes the slot. If the slots cannot be read here, the
@@ -49,8 +65,12 @@ impl Gate for MachineGate {
             let mut readings = read_machine();
             readings.tree_processes = count_tree_processes(keepers);
             readings.live_sessions = u32::try_from(live.len()).unwrap_or(u32::MAX);
-            decide(&readings, &self.limits)?;
-            self.ensure_free_slot()
+            let decided = decide(&readings, &self.limits).and_then(|()| self.ensure_free_slot());
+            match decided {
+                // Nothing to wait for: the start fails at once and names the setting.
+                Err(_) if self.agent_is_missing() => Ok(()),
+                decided => decided,
+            }
         })
     }
 }

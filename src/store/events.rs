@@ -47,6 +47,16 @@ impl<R: Reader> Events<'_, R> {
         })
     }
 
+    /// What kept a run from its work, if something did.
+    pub async fn failure_of(self, run: RunId) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT * FROM events WHERE event = 'run_failed' AND run = ?1
+                   ORDER BY seq DESC LIMIT 1";
+        Ok(match self.first_row(sql, [run], recorded).await?.map(|recorded| recorded.event) {
+            Some(Event::RunFailed { message }) => Some(message),
+            _ => None,
+        })
+    }
+
     /// Keys whose new value waits for the next start of the service.
     pub async fn keys_waiting_for_restart(self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT * FROM events WHERE event = 'restart_needed' ORDER BY seq DESC LIMIT 1";

@@ -53,6 +53,16 @@ impl OpenItems {
     }
 }
 
+/// Which items are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemFilter {
+    pub phase: Option<Phase>,
+    /// As it is stored, such as `max_deep_per_run`.
+    pub reason: Option<String>,
+    /// Only those that triage finished without deep analysis.
+    pub settled_by_triage: bool,
+}
+
 /// An item that triage has judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JudgedItem {
@@ -86,6 +96,16 @@ impl<R: Reader> Items<'_, R> {
             Ok(OpenItems { total, first })
         })
         .await
+    }
+
+    /// The items that the filter lets through, the newest change first.
+    pub async fn matching(self, filter: ItemFilter, most: u32) -> Result<Vec<ItemRow>, StoreError> {
+        let sql = "SELECT * FROM heartbeat_state
+                   WHERE (?1 IS NULL OR phase = ?1) AND (?2 IS NULL OR reason = ?2)
+                     AND (NOT ?3 OR coalesce(json_extract(verdict, '$.needs_deep_analysis') = 0, 0))
+                   ORDER BY last_changed DESC, item_id LIMIT ?4";
+        let phase = filter.phase.map(|phase| phase.into_str());
+        self.rows(sql, (phase, filter.reason, filter.settled_by_triage, most), item).await
     }
 
     /// How many items stand where.

@@ -8,6 +8,7 @@ use std::path::Path;
 use nix::sys::statfs::statfs;
 
 use super::lock::LOCK;
+use super::scheduler::SCHEDULER_FILE;
 use super::{DATABASE, StoreError};
 use crate::private;
 
@@ -53,11 +54,12 @@ fn network_kind(number: i64) -> Option<&'static str> {
 }
 
 /// What heartbeat itself puts into a state folder.
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     DATABASE,
     "heartbeat.db-wal",
     "heartbeat.db-shm",
     LOCK,
+    SCHEDULER_FILE,
     "live.json",
     "live.json.new",
     "runs",

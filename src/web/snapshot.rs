@@ -107,7 +107,8 @@ fn the_run(run: &RunRow, facts: &Facts, view: &RunView) -> Value {
         && let Some(fields) = value.as_object_mut()
     {
         let figures = json!({
-            "step": view.step, "fetched": view.fetched, "work": view.work,
+            "step": view.step, "to_triage": view.to_triage, "to_analyse": view.to_analyse,
+            "waits_for": view.waits_for, "error": view.error, "fetched": view.fetched, "work": view.work,
             "raw_bytes": view.raw_bytes, "clean_bytes": view.clean_bytes, "alarms": view.alarms,
             "decisions": view.decisions, "triaged": view.triaged, "deep": view.deep,
             "triage_failed": view.triage_failed, "analysed": view.analysed,

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::app::ConfiguredCredential;
 use crate::clock::Clock;
 use crate::config::ConfigError;
+use crate::report::paint::Paint;
 use crate::settings::{Config, Environment};
 
 /// How a check went.
@@ -129,6 +130,11 @@ fn config(patient: &DoctorInput) -> Check {
     if config.repository.path.as_os_str().is_empty() && patient.cwd.join(".git").exists() {
         config.repository.path.clone_from(&patient.cwd);
     }
+    let source = &config.source;
+    if patient.config_file.is_none() && source.base_url.is_empty() && source.project.is_empty() {
+        let fix = "run `heartbeat init` to write one, or pass one with --config";
+        return Check::failed("config", "no heartbeat.toml found", fix);
+    }
     if let Err(error) = config.require_for_run() {
         let found = error.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let fix = match &patient.config_file {
@@ -148,18 +154,18 @@ fn config(patient: &DoctorInput) -> Check {
 }
 
 /// For a terminal.
-pub fn render(diagnosis: &Diagnosis) -> String {
+pub fn render(diagnosis: &Diagnosis, paint: Paint) -> String {
     let mut text = String::new();
     for check in &diagnosis.checks {
         let mark = match check.status {
-            Status::Ok => "ok  ",
-            Status::Warning => "warn",
-            Status::Failed => "FAIL",
-            Status::Skipped => "skip",
+            Status::Ok => paint.green("ok  "),
+            Status::Warning => paint.yellow("warn"),
+            Status::Failed => paint.red("FAIL"),
+            Status::Skipped => paint.dim("skip"),
         };
-        text.push_str(&format!("{mark}  {:<12}{}\n", check.name, check.found));
+        text.push_str(&format!("{mark}  {:<12} {}\n", check.name, check.found));
         if let Some(fix) = &check.fix {
-            text.push_str(&format!("      {:<12}fix: {fix}\n", ""));
+            text.push_str(&format!("      {:<12} fix: {fix}\n", ""));
         }
     }
     let count = |status| diagnosis.checks.iter().filter(|check| check.status == status).count();

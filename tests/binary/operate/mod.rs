@@ -11,3 +11,4 @@ mod kill;
 mod packaging;
 mod report;
 mod service;
+mod terminal;

@@ -1,0 +1,161 @@
+//! Colour for people; nothing for pipes. Pure.
+
+/// Whether texts are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paint {
+    Plain,
+    Colour,
+}
+
+impl Paint {
+    /// By the usual variables: `NO_COLOR` wins over `CLICOLOR_FORCE`, and that over what standard
+    /// output is.
+    pub fn choose(no_color: Option<&str>, force: Option<&str>, is_terminal: bool) -> Self {
+        let set = |value: Option<&str>| value.is_some_and(|value| !value.is_empty());
+        let forced = set(force) && force != Some("0");
+        if !set(no_color) && (forced || is_terminal) { Self::Colour } else { Self::Plain }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            Self::Colour => format!("\x1b[{code}m{text}\x1b[0m"),
+        }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    pub fn red(self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+
+    pub fn yellow(self, text: &str) -> String {
+        self.with("33", text)
+    }
+
+    pub fn green(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    pub fn cyan(self, text: &str) -> String {
+        self.with("36", text)
+    }
+
+    /// A grade as findings have it.
+    pub fn grade(self, grade: &str, padded: &str) -> String {
+        match grade {
+            "high" => self.red(padded),
+            "medium" => self.yellow(padded),
+            _ => self.green(padded),
+        }
+    }
+
+    /// Rows of `name value`: the names are dimmed, those in capitals are alarms.
+    pub fn rows(self, text: &str, indent: usize, width: usize) -> String {
+        if self == Self::Plain {
+            return text.to_owned();
+        }
+        let row = |line: &str| {
+            let end = line.char_indices().nth(indent + width).map(|(end, _)| end);
+            let Some((name, value)) = end.map(|end| line.split_at(end)) else {
+                return line.to_owned();
+            };
+            let word = name.trim();
+            let is_alarm = !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
+            let name = if is_alarm { self.red(name) } else { self.dim(name) };
+            let first = value.split([' ', ',', ':']).next().unwrap_or_default();
+            let is_loud = first.len() > 2 && first.chars().all(|c| c.is_ascii_uppercase());
+            format!("{name}{}", if is_loud { self.red(value) } else { value.to_owned() })
+        };
+        text.lines().map(|line| format!("{}\n", row(line))).collect()
+    }
+
+    /// Our own Markdown for a terminal: no marks, headings and emphasis in bold.
+    pub fn markdown(self, text: &str) -> String {
+        text.lines().map(|line| format!("{}\n", self.markdown_line(line))).collect()
+    }
+
+    fn markdown_line(self, line: &str) -> String {
+        let title = line.trim_start_matches('#');
+        if title.len() < line.len() && title.starts_with(' ') {
+            return self.bold(&unescape(title.trim()));
+        }
+        // Odd parts stand between two marks; a lone mark stays what it is.
+        let spans = |text: &str, mark: &str, paint: &dyn Fn(&str) -> String| -> String {
+            let parts: Vec<&str> = text.split(mark).collect();
+            if parts.len() % 2 == 0 {
+                return text.to_owned();
+            }
+            let each = parts.iter().enumerate();
+            each.map(|(n, part)| if n % 2 == 1 { paint(part) } else { (*part).to_owned() })
+                .collect()
+        };
+        let bold = spans(line, "**", &|part| self.bold(part));
+        let code = spans(&bold, "`", &|part| match self {
+            Self::Plain => format!("`{part}`"),
+            Self::Colour => self.cyan(part),
+        });
+        unescape(&code)
+    }
+}
+
+/// What was escaped so that it stays words in Markdown, as the words it is.
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match chars.peek() {
+            Some(next) if c == '\\' && next.is_ascii_punctuation() => {
+                out.extend(chars.next());
+            }
+            _ => out.push(c),
+        }
+    }
+    out.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_variables_decide_about_colour() {
+        for (no_color, force, terminal, expected) in [
+            (None, None, true, Paint::Colour),
+            (None, None, false, Paint::Plain),
+            (Some("1"), None, true, Paint::Plain),
+            (Some(""), None, true, Paint::Colour),
+            (None, Some("1"), false, Paint::Colour),
+            (None, Some("0"), false, Paint::Plain),
+            (Some("1"), Some("1"), true, Paint::Plain),
+        ] {
+            assert_eq!(Paint::choose(no_color, force, terminal), expected);
+        }
+    }
+
+    #[test]
+    fn markdown_has_no_marks_left_on_a_terminal() {
+        let text = "#### Likely causes\n\n- `a<b` is \\*wrong\\* &lt;here>\n\nrisk **high**\n";
+        let plain = "Likely causes\n\n- `a<b` is *wrong* <here>\n\nrisk high\n";
+        assert_eq!(Paint::Plain.markdown(text), plain);
+        let coloured = Paint::Colour.markdown(text);
+        assert!(coloured.contains("\x1b[1mLikely causes\x1b[0m"), "{coloured:?}");
+        assert!(coloured.contains("\x1b[36ma<b\x1b[0m"), "{coloured:?}");
+        assert_eq!(console::strip_ansi_codes(&coloured).replace('`', ""), plain.replace('`', ""));
+    }
+
+    #[test]
+    fn rows_keep_their_words() {
+        let text = "running     no\nAGENT       missing\n";
+        assert_eq!(Paint::Plain.rows(text, 0, 12), text);
+        let coloured = Paint::Colour.rows(text, 0, 12);
+        assert!(coloured.contains("\x1b[1;31mAGENT"), "{coloured:?}");
+        assert_eq!(console::strip_ansi_codes(&coloured), text);
+    }
+}
