@@ -10,6 +10,7 @@ pub(super) struct Page {
     parsed: Parsed,
     verdicts: Vec<Verdict>,
     raw_bytes: usize,
+    steps: u64,
 }
 
 impl Page {
@@ -26,15 +27,17 @@ impl Page {
     /// Reads HTML that was made of a text of so many bytes.
     pub(super) fn read_made(html: &str, raw_bytes: usize) -> Self {
         // Markdown grows on its way to HTML; the work allowed does not.
-        let parsed = parse::parse_made(html, raw_bytes);
-        let verdicts = style::judge(&parsed);
-        Self { parsed, verdicts, raw_bytes }
+        Self::judged(parse::parse_made(html, raw_bytes), raw_bytes)
     }
 
     fn read_within(raw: &str, work: u64) -> Self {
-        let parsed = parse::parse(raw, work);
-        let verdicts = style::judge(&parsed);
-        Self { parsed, verdicts, raw_bytes: raw.len() }
+        Self::judged(parse::parse(raw, work), raw.len())
+    }
+
+    fn judged(parsed: Parsed, raw_bytes: usize) -> Self {
+        let (verdicts, matching) = style::judge(&parsed);
+        let steps = parsed.work + matching;
+        Self { parsed, verdicts, raw_bytes, steps }
     }
 
     /// Renders it. The text never grows beyond twice the input and a little.
@@ -49,7 +52,7 @@ impl Page {
         }
         let cut_bytes = cut_bytes + self.parsed.flood_bytes;
         let stats = TextStats { cut_bytes, ..TextStats::default() };
-        Cleaned { text, alarms: rendered.alarms, stats }
+        Cleaned { text, alarms: rendered.alarms, stats, steps: self.steps }
     }
 }
 

@@ -85,6 +85,8 @@ pub struct Cleaned {
     pub alarms: Alarms,
     /// Sizes before and after.
     pub stats: TextStats,
+    /// Steps that parsing and judging took: a count, so the same input always takes the same.
+    pub steps: u64,
 }
 
 /// Cleans one text.

@@ -30,9 +30,8 @@ pub(super) struct Parsed {
     pub(super) cut_bytes: usize,
     /// Bytes of attributes that were taken away.
     pub(super) flood_bytes: usize,
-    /// Steps it took, for tests of the bound.
-    #[cfg(test)]
-    work: u64,
+    /// Steps it took.
+    pub(super) work: u64,
     /// Is there a `<table>` anywhere?
     pub(super) has_table: bool,
     /// Is there a `<style>` or a `<link>` anywhere?
@@ -63,13 +62,11 @@ fn parse_within(input: &str, allowed: u64) -> Parsed {
     let counted = tokenizer.sink.builder.sink;
     let (has_table, has_style) = (counted.has_table.get(), counted.has_style.get());
     let elements = counted.depths.borrow().len();
-    #[cfg(test)]
     let work = counted.work.get();
     Parsed {
         html: counted.finish(),
         cut_bytes: input.len() - fed,
         flood_bytes,
-        #[cfg(test)]
         work,
         has_table,
         has_style,

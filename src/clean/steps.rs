@@ -31,6 +31,7 @@ pub(super) fn clean(raw: &str, rendering: Rendering, doubtful: Doubtful) -> Clea
             let part = html::Page::read_snippet(part).render(rendering, doubtful);
             cleaned.alarms = cleaned.alarms.plus(part.alarms);
             cleaned.stats = cleaned.stats.plus(part.stats);
+            cleaned.steps += part.steps;
             if part.text.is_empty() {
                 continue;
             }

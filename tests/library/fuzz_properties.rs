@@ -32,3 +32,17 @@ fn texts_stay_bounded() {
         properties::clean::any_text_stays_bounded(&input);
     }
 }
+
+#[test]
+fn work_grows_with_the_text() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/growth");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
+    assert!(files.len() >= 20, "{} recorded inputs", files.len());
+    for file in files {
+        let input = std::fs::read(file.path()).unwrap();
+        properties::clean::work_grows_with_the_text(&input, &|work| {
+            work();
+            0
+        });
+    }
+}

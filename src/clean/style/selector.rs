@@ -215,6 +215,11 @@ impl Work {
         left > 0
     }
 
+    /// Steps that are left.
+    pub(super) fn left(&self) -> u64 {
+        self.left.get()
+    }
+
     /// Are all steps spent?
     pub(super) fn is_spent(&self) -> bool {
         self.left.get() == 0

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use ego_tree::NodeRef;
+use ego_tree::iter::Edge;
 use html5ever::ns;
 use scraper::Node;
 use scraper::node::Element;
@@ -30,8 +31,9 @@ const MAX_REMEMBERED: usize = 256;
 /// Places that may cover text; with more of them all text is doubtful.
 const MAX_COVERS: usize = 16;
 
-/// Judges every element below `root` that is entered, in the order of the document.
-pub(in crate::clean) fn judge(parsed: &Parsed) -> Vec<Verdict> {
+/// Judges every element below `root` that is entered, in the order of the document. Returns the
+/// steps it took to match selectors, too.
+pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
     let work = Work::new(MATCHING_WORK);
     let mut judge = Judge {
         work: &work,
@@ -50,7 +52,7 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> Vec<Verdict> {
         judge.read_sheets(root);
     }
     judge.run(root, parsed.body.as_ref());
-    judge.finish()
+    (judge.finish(), MATCHING_WORK - work.left())
 }
 
 pub(super) struct Judge<'a> {
@@ -81,32 +83,34 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Judge<'a> {
     fn read_sheets(&mut self, root: NodeRef<'a, Node>) {
-        for node in root.descendants() {
-            let Some(element) = node.value().as_element() else { continue };
-            let is_inert = || {
-                node.ancestors()
-                    .any(|above| above.value().as_element().is_some_and(|e| e.name() == "template"))
+        let mut templates = 0_usize;
+        for edge in root.traverse() {
+            let (node, opens) = match edge {
+                Edge::Open(node) => (node, true),
+                Edge::Close(node) => (node, false),
             };
+            let Some(element) = node.value().as_element() else { continue };
             match element.name() {
-                "style" if !is_inert() => {
-                    let kind = attribute(element, "type").unwrap_or("").trim().to_ascii_lowercase();
-                    let media = attribute(element, "media").unwrap_or("").to_ascii_lowercase();
-                    let holds = condition::media(&media);
-                    if !matches!(&*kind, "" | "text/css") || holds == Holds::No {
-                        continue;
-                    }
-                    let css: String = node
-                        .children()
-                        .filter_map(|child| child.value().as_text())
-                        .map(|text| &**text)
-                        .collect();
-                    self.sheet.read(&css, holds);
-                }
-                "link" if !is_inert() => self.note_link(element),
+                "template" if opens => templates += 1,
+                "template" => templates -= 1,
+                "style" if opens && templates == 0 => self.read_style(node, element),
+                "link" if opens && templates == 0 => self.note_link(element),
                 _ => {}
             }
         }
         self.field = self.field.and(self.sheet.doubts);
+    }
+
+    fn read_style(&mut self, node: NodeRef<'a, Node>, element: &Element) {
+        let kind = attribute(element, "type").unwrap_or("").trim().to_ascii_lowercase();
+        let media = attribute(element, "media").unwrap_or("").to_ascii_lowercase();
+        let holds = condition::media(&media);
+        if !matches!(&*kind, "" | "text/css") || holds == Holds::No {
+            return;
+        }
+        let texts = node.children().filter_map(|child| child.value().as_text());
+        let css: String = texts.map(|text| &**text).collect();
+        self.sheet.read(&css, holds);
     }
 
     fn note_link(&mut self, element: &Element) {

@@ -43,3 +43,38 @@ fn check(cleaned: &Cleaned, most: usize) {
     };
     assert!(!cleaned.text.contains(unseen), "something that nobody sees: {:?}", cleaned.text);
 }
+
+/// Bytes of the smaller of two texts whose work is compared.
+const GROWN: usize = 192 << 10;
+
+/// What even the smallest text may take: tables and buffers that are made once.
+const START: u64 = 1 << 20;
+
+/// Twice as much of anything takes about twice the steps, and about twice of what `measure` says of
+/// the work. The input is what stands before, the part that is repeated, and what stands after.
+pub fn work_grows_with_the_text(input: &[u8], measure: &dyn Fn(&mut dyn FnMut()) -> u64) {
+    let text = String::from_utf8_lossy(input);
+    let mut parts = text.splitn(3, '\u{1}');
+    let (first, second, third) = (parts.next(), parts.next(), parts.next());
+    let (before, unit, after) = match (first, second) {
+        (Some(before), Some(unit)) => (before, unit, third.unwrap_or("")),
+        _ => ("", &*text, ""),
+    };
+    if unit.is_empty() || text.len() > 4 << 10 {
+        return;
+    }
+    let grown = |bytes: usize| format!("{before}{}{after}", unit.repeat(bytes / unit.len() + 1));
+    for format in [Format::Html, Format::Markdown] {
+        let [one, two] = [GROWN, 2 * GROWN].map(|bytes| {
+            let text = grown(bytes);
+            let mut steps = 0;
+            let measured = measure(&mut || {
+                steps = clean_both(&text, format, Doubtful::LeaveOut).0.steps;
+            });
+            (steps, measured)
+        });
+        let most = |small: u64| small * 23 / 10 + START;
+        assert!(two.0 <= most(one.0), "{format:?}: {} steps become {}", one.0, two.0);
+        assert!(two.1 <= most(one.1), "{format:?}: {} measured become {}", one.1, two.1);
+    }
+}
