@@ -112,10 +112,14 @@ fn the_selftest_finds_nothing_alive() {
             let output = command.stderr(Stdio::inherit()).output().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             assert!(output.status.success(), "{user:?} {tier}: {text}");
-            let rows: Vec<serde_json::Value> =
-                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            assert!(rows.len() >= 25, "{} scenarios", rows.len());
-            assert!(rows.iter().all(|row| row["survivors"] == 0), "{text}");
+            let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let rows = |name: &str| report[name].as_array().unwrap().clone();
+            assert!(rows("scenarios").len() >= 25 && rows("attacks").len() >= 16, "{text}");
+            assert!(rows("scenarios").iter().all(|row| row["survivors"] == 0), "{text}");
+            assert_eq!((&report["survivors"], &report["held"]), (&0.into(), &true.into()));
+            for attack in rows("attacks") {
+                println!("{user:?} {tier}: {}: {}", attack["attack"], attack["happened"]);
+            }
         }
     }
 }

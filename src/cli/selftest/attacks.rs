@@ -40,6 +40,7 @@ pub async fn run(rig: &Rig) -> io::Result<Vec<AttackRow>> {
     rows.push(stopped_keeper(rig).await?);
     rows.push(stranger_child(rig).await?);
     rows.push(forged_mark(rig).await?);
+    rows.push(super::connections::idle_connections(rig).await?);
     Ok(rows)
 }
 
@@ -105,6 +106,7 @@ async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
 /// Somebody stops the keeper, and heartbeat is killed: its end of the socket closes.
 async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
     let spec = rig.spec(Misbehaviour::Mix, 7, 12);
+    let mut stopped = Stopped(None);
     let (session, mut oracle) = (spec.session.id, rig.oracle(spec.session.id)?);
     let stop = StopHandle::new();
     let before = rig.events.events().len();
@@ -116,9 +118,9 @@ async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
             if events.iter().any(|event| matches!(event, Event::SessionProgressed { .. })) {
                 let rows = rig.ledger.rows().unwrap_or_default();
                 let row = rows.into_iter().find(|row| row.session.id == session);
-                let keeper = row.and_then(|row| i32::try_from(row.keeper.pid).ok());
+                stopped.0 = row.map(|row| row.keeper);
                 // Our own child, not collected: the number is its own.
-                keeper.map(|pid| kill(Pid::from_raw(pid), Signal::SIGSTOP));
+                stopped.signal(Signal::SIGSTOP);
                 return;
             }
         }
@@ -130,21 +132,52 @@ async fn stopped_keeper(rig: &Rig) -> io::Result<AttackRow> {
     }
     let mut left = oracle.survivors();
     for _ in 0..100 {
-        if left == 0 {
+        if left == 0 && !stopped.is_alive() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
         left = oracle.survivors();
     }
+    let keeper = if stopped.is_alive() { "still there" } else { "gone" };
     let within = Duration::from_secs(10);
     let none = HashSet::new();
     orphans::resolve(&*rig.ledger, &*rig.events, &none, within).await.map_err(io::Error::other)?;
     Ok(AttackRow {
         attack: "stop the keeper, kill heartbeat".to_owned(),
-        happened: format!("{} of {} processes left before a restart", left, oracle.births()),
-        held: left == 0,
+        happened: format!(
+            "{left} of {} processes left before a restart, the keeper is {keeper}",
+            oracle.births()
+        ),
+        held: left == 0 && !stopped.is_alive(),
         survivors: left,
     })
+}
+
+/// A keeper that was stopped. It is continued in any case: while it is stopped it collects no
+/// children, and those of a session that respawns would fill the table of processes.
+struct Stopped(Option<ProcessIdentity>);
+
+impl Stopped {
+    fn is_alive(&self) -> bool {
+        let stat = |keeper: &ProcessIdentity| process::stat(keeper.pid);
+        self.0.as_ref().is_some_and(|keeper| {
+            process::is_same(keeper) && stat(keeper).is_some_and(|stat| !stat.is_dead())
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.0.as_ref().and_then(|keeper| i32::try_from(keeper.pid).ok())
+            && self.is_alive()
+        {
+            kill(Pid::from_raw(pid), signal).ok();
+        }
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGCONT);
+    }
 }
 
 /// A child that heartbeat did not start as a session, while a keeper is killed.

@@ -4,6 +4,7 @@
 //! that every process of a misbehaving agent holds open.
 
 mod attacks;
+mod connections;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -25,7 +26,7 @@ use crate::simulate::hostile::Misbehaviour;
 /// Arguments of `heartbeat selftest`.
 #[derive(Debug, Clone, Args)]
 pub struct SelftestArgs {
-    /// One JSON object per scenario; set by the global flag of that name.
+    /// One JSON document; set by the global flag of that name.
     #[arg(skip)]
     pub json: bool,
     /// Containment to test: the strongest this machine allows, or the weakest one on Linux.
@@ -71,6 +72,20 @@ pub struct Row {
     pub milliseconds: u64,
 }
 
+/// Everything that was tried, for `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Such as `pidns+cgroup+landlock`.
+    containment: String,
+    user: u32,
+    scenarios: Vec<Row>,
+    attacks: Vec<AttackRow>,
+    processes: u64,
+    survivors: u32,
+    /// Nothing survived, and every attack failed that this machine can hold.
+    held: bool,
+}
+
 /// The scenarios, in the order of the report.
 const SCENARIOS: [Misbehaviour; 25] = [
     Misbehaviour::WellBehaved,
@@ -113,50 +128,61 @@ pub async fn run(
     if !args.json {
         head(out, tier)?;
     }
-    let mut survivors = 0;
-    let mut processes = 0;
+    let mut report = Report {
+        containment: format!("{tier}{}", Strength::of_this_machine()),
+        user: nix::unistd::getuid().as_raw(),
+        scenarios: Vec::new(),
+        attacks: Vec::new(),
+        processes: 0,
+        survivors: 0,
+        held: false,
+    };
     for misbehaviour in SCENARIOS {
         if !args.only.is_empty() && !args.only.contains(&misbehaviour) {
             continue;
         }
         let row = scenario(&rig, misbehaviour).await?;
-        survivors += row.survivors;
-        processes += row.processes;
-        if args.json {
-            writeln!(out, "{}", serde_json::to_string(&row)?)?;
-        } else {
+        if !args.json {
             line(out, &row)?;
+            out.flush()?;
         }
-        out.flush()?;
+        report.scenarios.push(row);
     }
-    let mut failed = 0;
     if args.only.is_empty() {
-        let rows = attacks::run(&rig).await?;
-        failed = rows.iter().filter(|row| !row.held).count();
-        survivors += rows.iter().map(|row| row.survivors).sum::<u32>();
-        tell_attacks(out, &rows, args.json)?;
+        report.attacks = attacks::run(&rig).await?;
     }
-    if !args.json {
-        writeln!(out, "\n{processes} processes started, {survivors} survived.")?;
+    report.conclude();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        tell_attacks(out, &report)?;
     }
-    // Without Landlock an attack may succeed; `doctor` says so, and nothing is left running.
-    let must_hold = Strength::of_this_machine() == Strength::Full;
-    Ok(survivors == 0 && (failed == 0 || !must_hold))
+    out.flush()?;
+    Ok(report.held)
 }
 
-fn tell_attacks(out: &mut dyn Write, rows: &[AttackRow], json: bool) -> io::Result<()> {
-    if !json {
+impl Report {
+    fn conclude(&mut self) {
+        self.processes = self.scenarios.iter().map(|row| row.processes).sum();
+        let of_scenarios = self.scenarios.iter().map(|row| row.survivors);
+        self.survivors = of_scenarios.chain(self.attacks.iter().map(|row| row.survivors)).sum();
+        // Without Landlock an attack may succeed; `doctor` says so, and nothing is left running.
+        let must_hold = Strength::of_this_machine() == Strength::Full;
+        let all_held = self.attacks.iter().all(|row| row.held);
+        self.held = self.survivors == 0 && (all_held || !must_hold);
+    }
+}
+
+fn tell_attacks(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    if !report.attacks.is_empty() {
         writeln!(out, "\n{:<48} {:<6} what happened", "attack", "held")?;
     }
-    for row in rows {
-        if json {
-            writeln!(out, "{}", serde_json::to_string(row)?)?;
-        } else {
-            let held = if row.held { "yes" } else { "NO" };
-            writeln!(out, "{:<48} {held:<6} {}", row.attack, row.happened)?;
-        }
+    for row in &report.attacks {
+        let held = if row.held { "yes" } else { "NO" };
+        writeln!(out, "{:<48} {held:<6} {}", row.attack, row.happened)?;
     }
-    out.flush()
+    let (processes, survivors) = (report.processes, report.survivors);
+    writeln!(out, "\n{processes} processes started, {survivors} survived.")
 }
 
 async fn scenario(rig: &Rig, misbehaviour: Misbehaviour) -> io::Result<Row> {

@@ -93,8 +93,7 @@ fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCo
     let strong = containment == launch::STRONGEST;
     let group = strong.then(|| Group::create(session)).flatten();
     let namespace = strong.then(|| create_namespace(group.as_ref(), &control)).flatten();
-    // In a namespace its first process watches over us.
-    let watcher = if namespace.is_none() { watch_over_us(&control) } else { None };
+    let watcher = watch_over_us(&control);
     // After the namespace: its maps can be written only from a process that may be inspected.
     system::protect_from_inspection();
     let tier = Tier::from_parts(namespace.is_some(), group.is_some());

@@ -1,8 +1,9 @@
 //! A small process below a keeper that wakes it when heartbeat is gone.
 //!
-//! A keeper that somebody stopped (SIGSTOP) cannot notice the end of its socket. Without a namespace,
-//! whose first process watches instead, this one does: it sleeps until heartbeat's end of the socket
-//! closes, and continues its keeper, which then sweeps.
+//! A keeper that somebody stopped (SIGSTOP) cannot notice the end of its socket, and collects no
+//! children: what its session leaves would pile up as zombies. This process sleeps until heartbeat's
+//! end of the socket closes, and continues its keeper, which then sweeps. The first process of a PID
+//! namespace ends the tree by itself, but cannot signal a keeper outside.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! all of them. What is reached is not changed: a signal is SIGCONT, a file is opened and not written.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -34,9 +34,10 @@ enum Kind {
     Socket,
     ShedMark,
     ForkBomb,
+    IdleConnections,
 }
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 11] = [
     ("read", Kind::Read),
     ("write", Kind::Write),
     ("list", Kind::List),
@@ -47,6 +48,7 @@ const KINDS: [(&str, Kind); 10] = [
     ("socket", Kind::Socket),
     ("shed-mark", Kind::ShedMark),
     ("fork-bomb", Kind::ForkBomb),
+    ("idle-connections", Kind::IdleConnections),
 ];
 
 impl FromStr for Attack {
@@ -84,6 +86,7 @@ impl Attack {
             }
             Kind::Socket => UnixStream::connect(target).map(|_| "connected".to_owned()),
             Kind::ShedMark => shed_mark(),
+            Kind::IdleConnections => hold_connections(target),
             Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
         }
     }
@@ -126,6 +129,21 @@ fn shed_mark() -> io::Result<String> {
 #[cfg(not(target_os = "linux"))]
 fn shed_mark() -> io::Result<String> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// Opens `PORT/COUNT` connections, says how many, and holds them for a minute.
+fn hold_connections(target: &str) -> io::Result<String> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    let (port, count) = target.split_once('/').unwrap_or((target, "1"));
+    let address = SocketAddr::from(([127, 0, 0, 1], port.parse().map_err(io::Error::other)?));
+    let count: usize = count.parse().map_err(io::Error::other)?;
+    let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok();
+    let held: Vec<TcpStream> = (0..count).map_while(connect).collect();
+    writeln!(io::stdout(), "holding {}", held.len())?;
+    std::thread::sleep(Duration::from_mins(1));
+    Ok(format!("{} connections", held.len()))
 }
 
 /// As many children as the machine gives, but not without end.
