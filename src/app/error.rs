@@ -94,7 +94,7 @@ impl CommandError {
 fn run_code(error: &RunError) -> Code {
     match error {
         RunError::Store(_) => Code::Store,
-        RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error.class)),
+        RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error)),
         RunError::AgentCredential(_) => Code::Credential,
         RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
         RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,

@@ -74,6 +74,9 @@ impl Guard {
 
     /// Records a failure and returns it, with the error of recording it if there was one.
     async fn failed(&self, error: FetchError, setting: Option<String>) -> FetchError {
+        if error.is_state_failure() {
+            return error;
+        }
         let signal = Signal::Failed(error.class);
         let recorded = async {
             self.record(signal, error.class.into_str()).await?;
@@ -86,6 +89,7 @@ impl Guard {
             Ok(()) => error,
             Err(memory) => FetchError {
                 message: format!("{}; also: {}", error.message, memory.message),
+                cause: memory.cause,
                 ..error
             },
         }

@@ -137,6 +137,11 @@ impl FetchError {
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), not_before: None, cause: None }
     }
+
+    /// Whether our own state failed, such as on a full disk, and not the source.
+    pub fn is_state_failure(&self) -> bool {
+        self.cause.as_ref().is_some_and(|cause| cause.0.is::<StateError>())
+    }
 }
 
 /// The state failed, not the source.

@@ -115,7 +115,7 @@ fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutc
     let figures = view.figures();
     match error {
         Some(RunError::Store(_)) => RunOutcome::StoreFailed,
-        Some(RunError::Fetch(error)) => fetch_outcome(error.class),
+        Some(RunError::Fetch(error)) => fetch_outcome(error),
         Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
         Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
             RunOutcome::ConfigRefused
@@ -134,12 +134,31 @@ fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutc
 }
 
 /// The outcome of a run whose read failed.
-pub const fn fetch_outcome(class: FailureClass) -> RunOutcome {
-    match class {
+pub fn fetch_outcome(error: &FetchError) -> RunOutcome {
+    if error.is_state_failure() {
+        return RunOutcome::StoreFailed;
+    }
+    match error.class {
         FailureClass::Auth | FailureClass::Denied => RunOutcome::CredentialRefused,
         FailureClass::Config | FailureClass::BadQuery | FailureClass::Version => {
             RunOutcome::ConfigRefused
         }
         _ => RunOutcome::SourceUnavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::StateError;
+
+    #[test]
+    fn a_full_disk_during_a_read_is_no_failure_of_the_source() {
+        let full = StoreError::Full { path: "/state/heartbeat.db".into() };
+        let error = FetchError::from(StateError::new(full));
+        assert_eq!(fetch_outcome(&error), RunOutcome::StoreFailed);
+        assert!(error.message.contains("disk is full"), "{error}");
+        let source = FetchError::new(FailureClass::Transient, "no answer");
+        assert_eq!(fetch_outcome(&source), RunOutcome::SourceUnavailable);
     }
 }
