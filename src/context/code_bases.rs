@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{BuildReport, ContextError, Index, Options, Query, Subject, overview, pack, rank};
+use super::{
+    BuildReport, ContextError, Index, Options, Query, Subject, bounded, overview, pack, rank,
+};
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Repository, Route};
 
@@ -125,7 +127,7 @@ impl CodeBase for CodeBases {
         let budget = self.config.repository.context_tokens;
         Box::pin(async move {
             let place = root.clone();
-            let built = tokio::task::spawn_blocking(move || {
+            let built = bounded::run(bounded::WITHIN, move || {
                 // Also when it was indexed before: a folder may go away under a long run.
                 if !root.is_dir() {
                     return Err(CodeError::Missing(root));
@@ -133,11 +135,7 @@ impl CodeBase for CodeBases {
                 build(&opened, &root, &cache, budget, &item, &verdict)
                     .map_err(|error| CodeError::Unreadable { root, why: error.to_string() })
             });
-            let unreadable = |why: tokio::task::JoinError| CodeError::Unreadable {
-                root: place,
-                why: why.to_string(),
-            };
-            built.await.map_err(unreadable)?
+            built.await.map_err(|why| CodeError::Unreadable { root: place, why })?
         })
     }
 
@@ -158,7 +156,7 @@ impl CodeBase for CodeBases {
             }
         };
         Box::pin(async move {
-            let pictured = tokio::task::spawn_blocking(move || {
+            let pictured = bounded::run(bounded::WITHIN, move || {
                 roots.iter().filter(|root| root.is_dir()).filter_map(picture).collect()
             });
             pictured.await.unwrap_or_default()
