@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::error::CommandError;
 use super::exit::Code;
+use super::integrity::IntegrityCheck;
 use super::running::{self, Running};
 use super::signals::SignalRequest;
 use super::timetable::Timetable;
@@ -44,6 +45,7 @@ struct Daemon<F> {
     waiting: Vec<String>,
     /// The error of the state database that was last reported.
     store_fault: Option<String>,
+    integrity: IntegrityCheck,
     notifier: Notifier,
     /// Reports and webhooks of finished runs.
     reports: TaskTracker,
@@ -93,6 +95,7 @@ where
         config_fault: None,
         waiting: Vec::new(),
         store_fault: None,
+        integrity: IntegrityCheck::default(),
         notifier,
         reports: TaskTracker::new(),
     };
@@ -151,6 +154,12 @@ where
     async fn act(&mut self) -> Result<Duration, CommandError> {
         let sleep = self.decide().await?;
         self.journal.flush().await?;
+        if self.running.is_none() {
+            let (store, now) = (self.journal.store(), self.setting.clock.now());
+            if let Some(damage) = self.integrity.run_if_due(store, now).await {
+                self.setting.observers.report_fault(Some(damage.clone()));
+            }
+        }
         Ok(sleep)
     }
 
@@ -167,7 +176,7 @@ where
     fn state_recovered(&mut self) {
         if self.store_fault.take().is_some() {
             tracing::info!("the state database is usable again");
-            self.setting.observers.report_fault(None);
+            self.setting.observers.report_fault(self.integrity.damage().cloned());
         }
     }
 

@@ -30,6 +30,12 @@ pub enum StoreError {
     )]
     Corrupt { path: PathBuf, source: rusqlite::Error },
     #[error(
+        "the state in {path} is damaged: {found}. Stop heartbeat, save what is left with `sqlite3 \
+         {path} .recover > heartbeat.sql`, then restore a backup, or move the file away to start \
+         over (items will be analysed again)"
+    )]
+    Damaged { path: PathBuf, found: String },
+    #[error(
         "the state in {path} is damaged: the file is empty, although runs were recorded here. \
          Restore a backup, or move the file and the folder `runs` away to start over (items will be \
          analysed again)"

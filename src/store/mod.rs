@@ -171,6 +171,24 @@ impl Store {
         tokio::task::spawn_blocking(check).await?
     }
 
+    /// Reads all of the database and reports the first damage; nothing is changed. On a connection
+    /// of its own, so that nobody waits for it.
+    pub async fn check_integrity(&self) -> Result<(), StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let check = move || {
+            let path = &inner.database;
+            let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let found: String = connection
+                .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+                .map_err(|error| explain(path, error))?;
+            match found.as_str() {
+                "ok" => Ok(()),
+                _ => Err(StoreError::Damaged { path: path.clone(), found }),
+            }
+        };
+        tokio::task::spawn_blocking(check).await?
+    }
+
     pub(crate) async fn blocking<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

@@ -37,11 +37,23 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
                 folder.display(),
                 crate::store::SCHEMA_VERSION
             );
+            let database = database(&store).await;
             let lock = lock(patient, folder);
             let orphans = orphans(patient, &store).await;
             let budget = budget(patient, &store).await;
             let last_session = last_session(&store).await;
-            vec![Check::ok("state", found), lock, orphans, last_session, budget]
+            vec![Check::ok("state", found), database, lock, orphans, last_session, budget]
+        }
+    }
+}
+
+/// Reads all of it: damage inside the file shows only to whoever reads that place.
+async fn database(store: &Store) -> Check {
+    match store.check_integrity().await {
+        Ok(()) => Check::ok("database", "no damage found"),
+        Err(error) => {
+            let fix = "see the message above; the findings may still be readable: heartbeat report";
+            Check::failed("database", error.to_string(), fix)
         }
     }
 }

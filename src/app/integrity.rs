@@ -1,0 +1,66 @@
+//! The database is checked for damage at the start of the service and once a day, outside runs.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::store::Store;
+
+/// Between two checks.
+const EVERY: SignedDuration = SignedDuration::from_hours(24);
+
+/// When the next check is due, and what the last one found.
+#[derive(Debug, Default)]
+pub struct IntegrityCheck {
+    checked_at: Option<Timestamp>,
+    damage: Option<String>,
+}
+
+impl IntegrityCheck {
+    /// Checks if it is due: a damage inside the file is found by whoever reads that place, which may
+    /// be a run in a month. Returns the damage, for `/health`.
+    pub async fn run_if_due(&mut self, store: &Store, now: Timestamp) -> Option<&String> {
+        if self.checked_at.is_none_or(|at| now.duration_since(at) >= EVERY) {
+            self.checked_at = Some(now);
+            self.damage = store.check_integrity().await.err().map(|error| error.to_string());
+            if let Some(damage) = &self.damage {
+                tracing::error!(damage, "the database is damaged");
+            }
+        }
+        self.damage.as_ref()
+    }
+
+    /// What the last check found.
+    pub fn damage(&self) -> Option<&String> {
+        self.damage.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn damage_inside_the_file_is_found_once_a_day_and_named_with_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut check = IntegrityCheck::default();
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(check.run_if_due(&store, now).await, None);
+        drop(store);
+        let path = folder.path().join("heartbeat.db");
+        let database = rusqlite::Connection::open(&path).unwrap();
+        database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'heartbeat_state'";
+        let page: u32 = database.query_row(root, [], |row| row.get(0)).unwrap();
+        let size: u32 = database.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap();
+        drop(database);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[((page - 1) * size) as usize..][..64].fill(0x5a);
+        std::fs::write(&path, bytes).unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let soon = now + SignedDuration::from_hours(1);
+        assert_eq!(check.run_if_due(&store, soon).await, None, "not due");
+        let damage = check.run_if_due(&store, now + EVERY).await.unwrap().clone();
+        assert!(damage.contains("heartbeat.db") && damage.contains(".recover"), "{damage}");
+        assert_eq!(check.damage(), Some(&damage));
+    }
+}
