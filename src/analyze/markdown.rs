@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{FileRole, Finding};
+use crate::model::{FileRole, Finding, plain_markdown, plain_text};
 
 /// The finding as Markdown, without a title.
 pub fn markdown(finding: &Finding) -> String {
@@ -54,7 +54,7 @@ fn list(page: &mut String, title: &str, entries: impl Iterator<Item = String>) {
 /// Text whose headings, links, images and HTML have lost their meaning; code and lists keep it.
 fn plain(text: &str) -> String {
     let mut lines = Vec::new();
-    for line in text.trim().lines() {
+    for line in plain_markdown(text.trim()).lines() {
         let line = line.replace('&', "&amp;").replace('<', "&lt;");
         let line = line.replace("](", "]\\(").replace("![", "!\\[").replace("]:", "]\\:");
         lines.push(match line.trim_start().starts_with(['#', '=']) {
@@ -66,7 +66,7 @@ fn plain(text: &str) -> String {
 }
 
 fn code(path: &str) -> String {
-    path.replace('`', "").replace('\n', " ")
+    plain_text(path).replace('`', "").replace('\n', " ")
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use super::error::CommandError;
 use super::logfile::LogFile;
+use super::plain_writer::PlainWriters;
 use super::{Telemetry, lifecycle};
 use crate::settings::{LogFormat, LogLevel};
 
@@ -90,6 +91,20 @@ where
 {
     use std::io::IsTerminal as _;
     let colours = colours == Colours::IfTerminal && std::io::stderr().is_terminal();
+    plain_layer(format, writer, colours)
+}
+
+/// Lines in this format, through [`PlainWriters`].
+pub(super) fn plain_layer<W>(
+    format: LogFormat,
+    writer: W,
+    colours: bool,
+) -> Box<dyn Layer<Registry> + Send + Sync + 'static>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let is_coloured = colours && format == LogFormat::Human;
+    let writer = PlainWriters { inner: writer, is_coloured };
     match format {
         LogFormat::Human => {
             boxed(fmt::layer().with_writer(writer).with_target(false).with_ansi(colours))

@@ -463,7 +463,8 @@ impl Context {
         render: impl FnOnce(&T) -> String,
     ) -> Result<(), CommandError> {
         if !self.global.json {
-            return write_out(&render(value));
+            // It may quote a tracker or an agent.
+            return write_out(&crate::report::terminal::text(&render(value)));
         }
         let text = serde_json::to_string_pretty(value)
             .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;

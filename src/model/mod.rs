@@ -33,7 +33,7 @@ pub use item::{CleanField, CleanItem, Comment, Format, Links, TextField, TextSta
 pub use money::Usd;
 pub use outcome::{FailureKind, Outcome, RetryClass, Stage, Usage};
 pub use phase::Phase;
-pub use plain::{plain_json, plain_markdown, plain_text};
+pub use plain::{is_acting, plain_json, plain_markdown, plain_text};
 pub use process::ProcessIdentity;
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};

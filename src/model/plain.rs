@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Does this character act on a terminal or a reader instead of being read? Controls but for line
 /// ends and tabs, marks of writing direction, invisible characters and tags.
-const fn acts(character: char) -> bool {
+pub const fn is_acting(character: char) -> bool {
     matches!(
         character,
         '\0'..='\u{8}'
@@ -22,10 +22,10 @@ const fn acts(character: char) -> bool {
 
 /// The text without characters that act on a terminal or change the order of what is read.
 pub fn plain_text(text: &str) -> String {
-    if !text.contains(acts) {
+    if !text.contains(is_acting) {
         return text.to_owned();
     }
-    text.replace("\r\n", "\n").chars().filter(|character| !acts(*character)).collect()
+    text.replace("\r\n", "\n").chars().filter(|character| !is_acting(*character)).collect()
 }
 
 /// As [`plain_text`], with a code fence that was left open closed: what follows it in a report or a

@@ -10,6 +10,7 @@ use super::digest::Report;
 use super::markdown::{outcome, took, web_address};
 use super::moment::minute;
 use crate::model::text::in_words;
+use crate::model::{is_acting, plain_text};
 use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, ItemRow, JudgedItem, RunRow, SessionRow, StageSpending};
 
@@ -131,20 +132,9 @@ fn write_visible(
     state: &mut State<'_, '_>,
     value: &Value,
 ) -> Result<(), Error> {
-    match value.as_str().filter(|text| !value.is_safe() && text.chars().any(is_hidden)) {
-        Some(text) => {
-            let visible: String = text.chars().filter(|c| !is_hidden(*c)).collect();
-            minijinja::escape_formatter(out, state, &Value::from(visible))
-        }
+    match value.as_str().filter(|text| !value.is_safe() && text.contains(is_acting)) {
+        Some(text) => minijinja::escape_formatter(out, state, &Value::from(plain_text(text))),
         None => minijinja::escape_formatter(out, state, value),
-    }
-}
-
-fn is_hidden(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        c => c.is_control(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::digest::Report;
 use super::moment::minute;
 use crate::analyze;
+use crate::model::plain_text;
 use crate::model::text::{in_words, seconds};
 use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, JudgedItem, RunRow};
@@ -160,7 +161,7 @@ pub(super) fn web_address(url: &str) -> Option<&str> {
 /// One line of plain words.
 fn line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
+    for c in plain_text(text).split_whitespace().collect::<Vec<_>>().join(" ").chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -11,3 +11,6 @@ pub mod paint;
 pub mod summary;
 pub mod terminal;
 pub mod webhook;
+
+#[cfg(test)]
+mod channel_tests;

@@ -11,6 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::clock::Clock;
 use crate::event::fold::{RunView, SessionView, Step};
 use crate::event::{Event, Recorded};
+use crate::model::plain_text;
 use crate::model::text::{clip, in_words};
 use crate::report::lines::short_key;
 use crate::report::narrator::Narrator;
@@ -77,10 +78,15 @@ pub fn say(progress: Progress, text: &str) {
     }
 }
 
+/// Text that may quote a tracker or an agent, as a terminal may get it.
+pub fn text(text: &str) -> String {
+    plain_text(text)
+}
+
 /// A reader that went away is no reason to stop the run.
 fn write_line(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    drop(writeln!(stderr, "{text}"));
+    drop(writeln!(stderr, "{}", self::text(text)));
 }
 
 /// One block at the bottom of the terminal: what the run does, and a line for each live session.
@@ -101,14 +107,14 @@ impl Screen {
     }
 
     fn say(&self, text: &str) {
-        self.block.println(clip(text, columns()));
+        self.block.println(clip(&self::text(text), columns()));
     }
 
     fn draw(&self, view: &RunView, now: Timestamp) {
         let width = columns().saturating_sub(2);
         let session = |session: &SessionView| format!("\n  {}", session_line(view, session, now));
         let lines: String = view.sessions.values().map(session).collect();
-        let text = format!("{}{lines}", headline(view));
+        let text = self::text(&format!("{}{lines}", headline(view)));
         let clipped: Vec<String> = text.lines().map(|line| clip(line, width)).collect();
         self.block.set_message(clipped.join("\n"));
         self.block.tick();

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::digest::Report;
 use super::markdown::web_address;
+use crate::model::plain_text;
 use crate::model::text::clip;
 use crate::report::lines::short_key;
 use crate::settings::{WebhookStyle, WebhookWhen};
@@ -141,7 +142,7 @@ fn slack(report: &Report) -> String {
 
 /// Slack's three characters; without them there is no link, no mention and no channel call.
 fn slack_text(text: &str) -> String {
-    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let one_line = plain_text(text).split_whitespace().collect::<Vec<_>>().join(" ");
     one_line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -188,7 +189,7 @@ fn teams(report: &Report) -> Value {
 /// Cards read a little Markdown; a stranger's words must not become a link or a mention.
 fn card_text(text: &str) -> String {
     let mut out = String::new();
-    for c in text.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
+    for c in plain_text(text).split_whitespace().collect::<Vec<_>>().join(" ").chars() {
         match c {
             '<' => out.push_str("&lt;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '(' | ')' | '#' | '!' => {

@@ -54,8 +54,11 @@ function start(port) {
     child.once("exit", (code) => reject(new Error(`heartbeat left with ${code}: ${said}`)));
     child.stderr.on("data", (chunk) => {
       said += chunk;
-      signInAddress = said.match(/dashboard  (http:\S+\?token=[0-9a-f]{64})/)?.[1] ?? signInAddress;
-      if (signInAddress && /dashboard listening/.test(said)) resolve(child);
+      const printed = said.match(/dashboard  (http:\S+\?token=[0-9a-f]{64})/)?.[1];
+      if (!printed || child.isUp) return;
+      child.isUp = true; // What it prints later is not looked at: the token may have been replaced.
+      signInAddress = printed;
+      resolve(child);
     });
   });
 }
@@ -105,6 +108,7 @@ if (failed) {
 }
 
 async function drive() {
+  await signIn();
   // The page's own policy forbids eval; only the checker needs it, so only these contexts lift it.
   const context = await signedIn({ viewport: { width: 1360, height: 900 }, colorScheme: "light", bypassCSP: true });
   const page = await context.newPage();
@@ -116,7 +120,6 @@ async function drive() {
     if (message.type() === "error" && !/ERR_|Failed to load resource/.test(message.text())) problems.push(message.text());
   });
 
-  await signIn();
   await firstPaint();
   await page.goto(address);
   await page.waitForSelector("body[data-phase=ready][data-link=live]");

@@ -1,0 +1,81 @@
+//! The way of every log line: what trackers, agents and helpers say is quoted there, so characters
+//! that act on a terminal or a reader do not pass.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::model::is_acting;
+
+/// Makes writers that let only plain text through.
+pub struct PlainWriters<M> {
+    pub inner: M,
+    /// Lines are coloured. The escapes in fields and messages are taken out by the formatter then.
+    pub is_coloured: bool,
+}
+
+impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for PlainWriters<M> {
+    type Writer = PlainWriter<M::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        PlainWriter { inner: self.inner.make_writer(), is_coloured: self.is_coloured }
+    }
+}
+
+/// Lets only plain text through. The formatter writes a whole line at once.
+pub struct PlainWriter<W> {
+    inner: W,
+    is_coloured: bool,
+}
+
+impl<W: Write> Write for PlainWriter<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let passes = |c: &char| !is_acting(*c) || self.is_coloured && *c == '\u{1b}';
+        let plain: String = String::from_utf8_lossy(line).chars().filter(passes).collect();
+        self.inner.write_all(plain.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::settings::LogFormat;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_others_say_does_not_act_in_the_log() {
+        use tracing_subscriber::layer::SubscriberExt as _;
+        for format in [LogFormat::Human, LogFormat::Json] {
+            let kept = Kept::default();
+            let writer = kept.clone();
+            let layer = super::super::logging::plain_layer(format, move || writer.clone(), false);
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+                let said = "red \u{1b}[31m \u{9b}1m \u{202e}exe.txt\u{2066} \u{200b}\u{feff}end";
+                tracing::error!(error = said, "helper said {said}");
+            });
+            let log = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+            assert!(log.contains("exe.txt") && log.contains("end"), "{log}");
+            let acting: Vec<char> = log.chars().filter(|c| is_acting(*c)).collect();
+            assert_eq!(acting, Vec::<char>::new(), "{format:?}: {log:?}");
+        }
+    }
+}
