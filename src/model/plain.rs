@@ -1,5 +1,6 @@
 //! Text of others (agents, trackers, helper commands) made fit to be shown anywhere.
 
+use pulldown_cmark::{Event, Parser, Tag};
 use serde_json::Value;
 
 /// Does this character act on a terminal or a reader instead of being read? Controls but for line
@@ -29,33 +30,38 @@ pub fn plain_text(text: &str) -> String {
 }
 
 /// As [`plain_text`], with a code fence that was left open closed: what follows it in a report or a
-/// comment would be read as code.
+/// comment would be read as code. A Markdown parser decides what is open.
 pub fn plain_markdown(text: &str) -> String {
-    let mut text = plain_text(text);
-    let mut open: Option<String> = None;
-    for line in text.lines() {
+    let text = plain_text(text);
+    if !swallows_what_follows(&text) {
+        return text;
+    }
+    let close = |fence: String| format!("{text}\n{fence}");
+    let closed = fences(&text).map(close).find(|closed| !swallows_what_follows(closed));
+    // A fence that cannot be closed is none.
+    closed.unwrap_or_else(|| text.replace("```", "'''").replace("~~~", "---"))
+}
+
+/// What lines begin with that may open a fence, newest first.
+fn fences(text: &str) -> impl Iterator<Item = String> {
+    text.lines().rev().filter_map(|line| {
         let line = line.trim_start();
-        let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'));
-        let Some(mark) = mark else { continue };
+        let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let length = line.chars().take_while(|character| *character == mark).count();
-        if length < 3 {
-            continue;
-        }
-        let fence = mark.to_string().repeat(length);
-        match &open {
-            None => open = Some(fence),
-            // Closed by a fence of its own kind that is at least as long and stands alone.
-            Some(opened) if fence.starts_with(opened.as_str()) && line.trim_end() == fence => {
-                open = None;
-            }
-            Some(_) => {}
-        }
+        (length >= 3).then(|| mark.to_string().repeat(length))
+    })
+}
+
+/// Whether a heading after the text is not read as one. HTML is escaped wherever it is shown.
+fn swallows_what_follows(text: &str) -> bool {
+    if !text.contains("```") && !text.contains("~~~") {
+        return false;
     }
-    if let Some(fence) = open {
-        text.push('\n');
-        text.push_str(&fence);
-    }
-    text
+    let page = format!("{}\n\n# end\n", text.replace('<', " "));
+    let headings = Parser::new(&page).into_offset_iter().filter_map(|(event, place)| {
+        matches!(event, Event::Start(Tag::Heading { .. })).then_some(place)
+    });
+    headings.last().is_none_or(|place| place.end + 1 < page.len())
 }
 
 /// Every text in a JSON value as [`plain_markdown`].
@@ -94,6 +100,10 @@ mod tests {
             ("~~~\n```\na\n~~~", "~~~\n```\na\n~~~"),
             ("no `fence` here", "no `fence` here"),
             ("```\n```js\nstill open", "```\n```js\nstill open\n```"),
+            ("``` no `fence`", "``` no `fence`"),
+            ("- item\n  ```\n  code", "- item\n  ```\n  code"),
+            ("a\n    ```\nb", "a\n    ```\nb"),
+            ("> ```\n> quoted", "> ```\n> quoted"),
         ];
         for (text, expected) in cases {
             assert_eq!(plain_markdown(text), expected);
