@@ -9,6 +9,7 @@
 
 mod fetch;
 mod metrics;
+mod monitoring;
 mod server;
 mod sign_in;
 mod simulator;
