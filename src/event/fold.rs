@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::event::{
     Decision, Event, LiveVerdict, Reason, Recorded, RunOutcome, RunSummary, Shares, Trigger,
 };
+use crate::model::text::in_words;
 use crate::model::{Alarms, ItemKey, RetryClass, RunId, SessionId, Stage, Usd};
 
 /// Items with an alarm that are named; the rest is counted.
@@ -37,6 +38,10 @@ pub struct RunView {
     pub step: Step,
     /// Items delivered so far.
     pub fetched: u64,
+    /// Why the source could not be read.
+    pub fetch_failed: Option<String>,
+    /// Every fetched item has its decision.
+    pub planned: bool,
     /// Bytes of text before and after cleaning.
     pub raw_bytes: u64,
     /// Bytes of text after cleaning.
@@ -63,8 +68,14 @@ pub struct RunView {
     pub triaged: u64,
     /// Of these, for deep analysis.
     pub deep: u64,
+    /// Triage is over.
+    pub triage_ended: bool,
     /// A triage session failed.
     pub triage_failed: bool,
+    /// Analyses that did not complete.
+    pub failed_analyses: u64,
+    /// Why a session was last not allowed to start.
+    pub refused: Option<String>,
     /// Findings stored so far.
     pub analysed: u64,
     /// Finished by triage alone.
@@ -179,9 +190,11 @@ impl RunView {
             Event::FetchProgressed { items } | Event::FetchCompleted { items, .. } => {
                 self.fetched = *items;
             }
-            Event::FetchFailed { message, .. } | Event::ConfigBroken { message } => {
+            Event::FetchFailed { message, .. } => {
+                self.fetch_failed = Some(message.clone());
                 self.notices.push(message.clone());
             }
+            Event::ConfigBroken { message } => self.notices.push(message.clone()),
             Event::BreakerChanged { from, to, reason, .. } => {
                 self.notices.push(format!("circuit breaker {from} → {to}: {reason}"));
             }
@@ -205,7 +218,7 @@ impl RunView {
             }
             Event::ItemsShared { shares } => self.shares = *shares,
             Event::PlanMade { work, unchanged, .. } => {
-                self.work = *work;
+                (self.planned, self.work) = (true, *work);
                 self.decisions.insert(Decision::Unchanged.into_str().into(), *unchanged);
             }
             Event::TriageStarted { items, .. } => {
@@ -217,6 +230,7 @@ impl RunView {
                 self.to_analyse = *items;
             }
             Event::AdmissionRefused { reason, detail, until, .. } => {
+                self.refused = Some(format!("{}: {detail}", in_words(reason)));
                 self.waits_for = Some(waiting_words(*reason, detail, *until));
             }
             Event::RunFailed { message } => {
@@ -225,6 +239,7 @@ impl RunView {
             }
             Event::TriageEnded { failed, .. } => {
                 self.step = Step::Analysing;
+                self.triage_ended = true;
                 self.triage_failed |= *failed > 0;
             }
             Event::ItemTriaged { deep, .. } => {
@@ -283,7 +298,7 @@ impl RunView {
                 self.sessions.insert(*session, view);
                 self.waits_for = None;
             }
-            Event::SessionEnded { session, outcome, usage, .. } => {
+            Event::SessionEnded { session, stage, outcome, usage, .. } => {
                 let ended = self.sessions.remove(session);
                 if let Some(ended) = ended.filter(|_| outcome.counts_at_worst(usage)) {
                     self.cost_at_worst += ended.worst_case;
@@ -291,7 +306,9 @@ impl RunView {
                 self.ended_sessions += 1;
                 self.cost += usage.cost;
                 // A provider's limit or somebody's word is no failure of the work.
-                self.failed += u64::from(outcome.retry_class() == RetryClass::CountsAsAttempt);
+                let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
+                self.failed += u64::from(failed);
+                self.failed_analyses += u64::from(failed && *stage == Stage::Deep);
             }
             Event::FindingStored { .. } => self.analysed += 1,
             Event::Unkillable { session, detail } => {

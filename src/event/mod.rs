@@ -5,6 +5,7 @@
 //! fact in the past tense, written once and never changed. Texts of work items are not in it.
 
 pub mod fold;
+pub mod stages;
 mod words;
 
 use jiff::Timestamp;

@@ -147,7 +147,7 @@ impl<R: Reader> Items<'_, R> {
     }
 }
 
-fn item(row: &Row<'_>) -> Sql<ItemRow> {
+pub(super) fn item(row: &Row<'_>) -> Sql<ItemRow> {
     Ok(ItemRow {
         key: row.get("key")?,
         title: row.get("title")?,

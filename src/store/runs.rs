@@ -100,6 +100,14 @@ impl<R: Reader> Runs<'_, R> {
         .await
     }
 
+    /// The newest run that judged or analysed something.
+    pub async fn last_useful(self) -> Result<Option<RunRow>, StoreError> {
+        // Ids grow with time, so the newest one that fits is found without sorting.
+        let sql = "SELECT * FROM runs WHERE json_extract(summary, '$.triaged') > 0
+                       OR json_extract(summary, '$.analysed') > 0 ORDER BY run DESC LIMIT 1";
+        self.first_row(sql, [], run_row).await
+    }
+
     /// The run that is going on, if one is.
     pub async fn current(self) -> Result<Option<RunRow>, StoreError> {
         self.first_row("SELECT * FROM runs WHERE ended_at IS NULL LIMIT 1", [], run_row).await

@@ -15,11 +15,12 @@ use super::answer::{self, JSON, json as as_json, refusal, whole};
 use super::facts::Facts;
 use super::hub::Hub;
 use super::server::Shared;
-use super::snapshot::listed;
+use super::snapshot::{self, listed};
 use super::{ActionError, metrics};
+use crate::event::Reason;
 use crate::model::text::clip;
 use crate::model::{ItemKey, LONGEST_NOTE, Opinion, Outcome};
-use crate::store::{SessionRow, SessionTotal, StoreError};
+use crate::store::{ItemQuery, ItemState, SessionRow, SessionTotal, StoreError};
 
 /// The loop never sleeps for more than 30 s; three times that is not asleep but hung.
 const LOOP_HUNG_AFTER: Duration = Duration::from_secs(90);
@@ -182,6 +183,30 @@ pub async fn sessions(State(shared): Asked, Query(asked): Query<Listed>) -> Resp
     told(shared.hub.store().sessions().newest(asked.limit(50)).await.map(|rows| as_json(&rows)))
 }
 
+/// Which items of the list.
+#[derive(Debug, Deserialize)]
+pub struct AskedItems {
+    state: Option<ItemState>,
+    reason: Option<Reason>,
+    #[serde(default)]
+    q: String,
+    limit: Option<u32>,
+    #[serde(default)]
+    offset: u32,
+}
+
+/// `GET /api/items`
+pub async fn items(State(shared): Asked, Query(asked): Query<AskedItems>) -> Response {
+    let AskedItems { state, reason, q: words, limit, offset } = asked;
+    let limit = limit.unwrap_or(50).clamp(1, MOST_LISTED);
+    let query = ItemQuery { state, reason, words, limit, offset };
+    let found = shared.hub.store().items().list(query).await;
+    told(found.map(|list| {
+        let items: Vec<_> = list.items.iter().map(snapshot::listed_item).collect();
+        as_json(&json!({ "total": list.total, "facets": list.facets, "items": items }))
+    }))
+}
+
 /// `GET /api/items/KEY`
 pub async fn item(State(shared): Asked, Path(key): Path<String>) -> Response {
     told(story(&shared.hub, ItemKey::from_stored(key)).await)
@@ -192,6 +217,7 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let Some(row) = store.items().get(key.clone()).await? else {
         return Ok(refusal(StatusCode::NOT_FOUND, "unknown_item", "unknown item"));
     };
+    let alarms = store.items().alarms(key.clone()).await?;
     let mut view = hub.view().await;
     view.titles.insert(key.clone(), row.title.clone());
     let lines: Vec<_> = store
@@ -208,6 +234,7 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
         "findings": store.findings().of_item(key.clone()).await?,
         "sessions": store.sessions().of_item(key).await?,
         "story": lines,
+        "alarm": alarms.map(crate::model::Alarms::words),
         "repository": hub.config().repository.path,
     })))
 }

@@ -13,8 +13,8 @@ use crate::process::program;
 use crate::schedule::{Schedule, day_in};
 use crate::settings::Config;
 use crate::store::{
-    ActiveSession, Held, RunLock, RunRow, Spending, StageSpending, Store, StoreError, Totals,
-    Undelivered,
+    ActiveSession, Held, ItemState, RunLock, RunRow, Spending, StageSpending, Store, StoreError,
+    Totals, Undelivered,
 };
 
 /// How many runs the history shows.
@@ -37,6 +37,8 @@ pub struct Facts {
     pub source: SourceRecord,
     /// The newest runs, newest first; the first may be going on.
     pub runs: Vec<RunRow>,
+    /// The newest run that judged or analysed something.
+    pub last_useful: Option<RunRow>,
     /// Who holds the run lock.
     pub holder: Option<Held>,
     /// What is wrong with the configuration on disk.
@@ -63,6 +65,8 @@ pub struct Facts {
     pub next_run: Option<Timestamp>,
     /// How many items stand where.
     pub items: Vec<(Phase, u32)>,
+    /// The same by the states of the item list.
+    pub item_states: Vec<(ItemState, u32)>,
     /// Sums over the whole history.
     pub totals: Totals,
     /// Milliseconds since the last byte of the session that has been silent for longest.
@@ -116,6 +120,7 @@ impl Facts {
             machine: Machine::default(),
             source: SourceRecord::default(),
             runs: Vec::new(),
+            last_useful: None,
             holder: None,
             config_fault: None,
             store_fault: None,
@@ -129,6 +134,7 @@ impl Facts {
             run_spending: Spending::default(),
             next_run: None,
             items: Vec::new(),
+            item_states: Vec::new(),
             totals: Totals::default(),
             oldest_output_ms: None,
             processes: 0,
@@ -170,10 +176,12 @@ pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
 async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), StoreError> {
     facts.active = store.sessions().active().await?;
     facts.runs = store.runs().newest(RUNS).await?;
+    facts.last_useful = store.runs().last_useful().await?;
     if let Some(run) = facts.running().map(|run| run.run) {
         facts.run_session_limit = store.runs().session_limit(run).await?;
     }
     facts.items = store.items().phase_counts().await?;
+    facts.item_states = store.items().state_counts().await?;
     let today = day_in(&config.schedule.timezone, facts.now);
     facts.today = store.budget().on_day(today.clone()).await?;
     facts.today_by_stage = store.budget().by_stage_since(today).await?;

@@ -13,7 +13,7 @@
 //! | `/metrics` | Prometheus, see [`metrics::FAMILIES`] |
 //! | `/heartbeat/metrics` | active and recent sessions, sums, runs, last and next run, as JSON |
 //! | `/events` | what happens, as server-sent events; goes on after `Last-Event-ID` |
-//! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items/KEY` | the dashboard's data |
+//! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items`, `/api/items/KEY` | the dashboard's data |
 //! | `POST /api/run`, `/api/sessions/ID/stop`, `/api/retry/KEY`, `/api/feedback/KEY` | actions |
 //!
 //! [`guard`] decides which requests are answered: everything but [`guard::OPEN`] needs sign-in, see

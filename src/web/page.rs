@@ -21,6 +21,7 @@ pub async fn script(name: &'static str) -> Response {
         "dom.js" => include_str!("page/dom.js"),
         "views.js" => include_str!("page/views.js"),
         "finding.js" => include_str!("page/finding.js"),
+        "items.js" => include_str!("page/items.js"),
         _ => include_str!("page/app.js"),
     };
     whole(StatusCode::OK, "text/javascript; charset=utf-8", text)

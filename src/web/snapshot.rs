@@ -9,10 +9,11 @@ use super::facts::Facts;
 use super::health::Health;
 use crate::event::Liveness;
 use crate::event::fold::RunView;
+use crate::event::stages::{Reached, Stages};
 use crate::model::text::clip;
-use crate::model::{ItemKey, SessionId, Stage};
+use crate::model::{Alarms, ItemKey, SessionId, Stage};
 use crate::settings::Config;
-use crate::store::{ActiveSession, FindingRow, ItemRow, OpenItems, RunRow};
+use crate::store::{ActiveSession, FindingRow, ItemRow, ListedItem, OpenItems, RunRow};
 
 /// How many open items are listed; the rest is counted.
 pub const QUEUE: u32 = 100;
@@ -63,9 +64,11 @@ pub fn state(
         "can": can,
         "health": health,
         "run": run.map(|run| the_run(run, facts, &log.view)),
+        "last_useful": facts.last_useful,
         "sessions": sessions,
         "limits": facts.limits,
-        "queue": { "total": open.total, "phases": facts.items, "items": queue },
+        "queue": { "total": open.total, "phases": facts.items,
+            "states": facts.item_states, "items": queue },
         "source": {
             "name": config.source.name,
             "breaker": facts.source.breaker,
@@ -93,6 +96,13 @@ pub fn state(
 
 fn the_run(run: &RunRow, facts: &Facts, view: &RunView) -> Value {
     let is_lost = run.ended_at.is_none() && facts.holder.is_none();
+    let reached = match run.outcome {
+        Some(outcome) => Reached::Ended(outcome),
+        None if is_lost => Reached::Lost,
+        None => Reached::Live,
+    };
+    // The log may be one event behind or ahead of the table; another run's figures are not shown.
+    let own = (view.run == Some(run.run)).then_some(view);
     let mut value = json!({
         "run": run.run,
         "trigger": run.trigger,
@@ -101,9 +111,9 @@ fn the_run(run: &RunRow, facts: &Facts, view: &RunView) -> Value {
         "outcome": run.outcome,
         "summary": run.summary,
         "lost": is_lost,
+        "stages": Stages::of(own.unwrap_or(&RunView::default()), reached),
     });
-    // The log may be one event behind or ahead of the table; another run's figures are not shown.
-    if view.run == Some(run.run)
+    if let Some(view) = own
         && let Some(fields) = value.as_object_mut()
     {
         let figures = json!({
@@ -111,7 +121,8 @@ fn the_run(run: &RunRow, facts: &Facts, view: &RunView) -> Value {
             "waits_for": view.waits_for, "error": view.error, "fetched": view.fetched, "work": view.work,
             "raw_bytes": view.raw_bytes, "clean_bytes": view.clean_bytes, "alarms": view.alarms,
             "decisions": view.decisions, "triaged": view.triaged, "deep": view.deep,
-            "triage_failed": view.triage_failed, "analysed": view.analysed,
+            "triage_failed": view.triage_failed,
+            "source_failed": view.fetch_failed.is_some(), "analysed": view.analysed,
             "settled": view.settled, "failed": view.failed, "deferred": view.deferred,
             "waiting": view.waiting, "parked": view.parked, "cost": view.cost,
             "ended_sessions": view.ended_sessions,
@@ -172,6 +183,19 @@ fn queued(item: &ItemRow) -> Value {
         "next_attempt": item.next_attempt,
         "deferrals": item.deferrals,
     })
+}
+
+/// An item in the list of all items.
+pub fn listed_item(item: &ListedItem) -> Value {
+    let mut value = queued(&item.row);
+    if let Some(fields) = value.as_object_mut() {
+        let triage = item.row.verdict.as_ref().map(|verdict| clip(&verdict.reason, LINE));
+        fields.insert("state".into(), json!(item.state));
+        fields.insert("triage".into(), json!(triage));
+        fields.insert("alarm".into(), json!(item.alarms.map(Alarms::words)));
+        fields.insert("last_changed".into(), json!(item.row.last_changed));
+    }
+    value
 }
 
 /// A finding in a list: its beginning; the whole is in its item's story.

@@ -6,13 +6,14 @@ use support::web::serve;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const PATHS: [(&str, &str); 15] = [
+const PATHS: [(&str, &str); 17] = [
     ("/", "text/html; charset=utf-8"),
     ("/app.css", "text/css; charset=utf-8"),
     ("/app.js", "text/javascript; charset=utf-8"),
     ("/dom.js", "text/javascript; charset=utf-8"),
     ("/views.js", "text/javascript; charset=utf-8"),
     ("/finding.js", "text/javascript; charset=utf-8"),
+    ("/items.js", "text/javascript; charset=utf-8"),
     ("/icon.svg", "image/svg+xml"),
     ("/health", "application/json"),
     ("/livez", "application/json"),
@@ -22,6 +23,7 @@ const PATHS: [(&str, &str); 15] = [
     ("/api/state", "application/json"),
     ("/api/findings", "application/json"),
     ("/api/runs?limit=3", "application/json"),
+    ("/api/items?state=settled&q=a", "application/json"),
 ];
 
 #[tokio::test]

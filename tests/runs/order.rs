@@ -155,6 +155,9 @@ async fn the_first_scheduled_run_tells_counts_and_cost_and_starts_nothing() {
     assert_eq!(backlog.in_all, Usd::from_dollars(24.0 * 0.5 + 0.25));
     assert_eq!(world.count("SELECT count(*) FROM heartbeat_state"), 0);
     assert_eq!(world.count("SELECT count(*) FROM sessions"), 0);
+    let told = "SELECT count(*) FROM events WHERE event = 'run_failed'
+                AND json_extract(body, '$.message') LIKE '%24 items%first_run%'";
+    assert_eq!(world.count(told), 1, "the dashboard says it in the words of the log");
     // Baseline, cut short by the tracker after one page, goes on as a baseline.
     world.config = config(|config| config.schedule.first_run = FirstRun::Baseline);
     world.outside.lock().unwrap().pages_until_failure = Some(1);

@@ -2,12 +2,13 @@
 import { byId, clock, h, mark, say } from "./dom.js";
 import * as views from "./views.js";
 import { missing, story, waiting } from "./finding.js";
+import * as items from "./items.js";
 
 const page = { state: null, skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", paused: false, all: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
 const now = () => Date.now() + page.skew;
 
 async function read(path) {
-  const answer = await fetch(path, { headers: { accept: "application/json" } });
+  const answer = await fetch(path, { headers: { accept: "application/json" } }).catch(() => { throw new Error("Cannot reach heartbeat; is it running?"); });
   if (!answer.ok) {
     const told = await answer.json().catch(() => null);
     throw new Error(told?.error?.message ?? `${path} answered ${answer.status}`);
@@ -15,8 +16,8 @@ async function read(path) {
   return answer.json();
 }
 
-async function act(path, done) {
-  const answer = await fetch(path, { method: "POST" }).catch(() => { toast("Cannot reach heartbeat."); throw new Error("unreachable"); });
+async function act(path, done, body) {
+  const answer = await fetch(path, { method: "POST", body: body && JSON.stringify(body), headers: body && { "content-type": "application/json" } }).catch(() => { toast("Cannot reach heartbeat."); throw new Error("unreachable"); });
   const told = await answer.json().catch(() => null);
   if (!answer.ok) {
     toast(told?.error?.message ?? "The action failed.");
@@ -29,6 +30,7 @@ const acts = {
   open: (key) => { location.hash = `#item/${key}`; },
   stop: (session) => act(`/api/sessions/${session}/stop`, "Stopping the session; its item will be parked."),
   retry: (key) => act(`/api/retry/${key}`, `${key} is queued again.`).catch(() => {}),
+  feedback: (key, opinion, note) => act(`/api/feedback/${key}`, `Marked as ${opinion}.`, { opinion, note }).then(() => { listsSoon(); return true; }, () => false),
 };
 
 function show() {
@@ -44,7 +46,7 @@ function show() {
   views.history(page.runs, page.measure);
   const running = state.run && !state.run.ended_at && !state.run.lost;
   const button = byId("run-now");
-  button.disabled = !state.can.run || running;
+  button.disabled = !state.can.run || running || document.body.dataset.link === "lost";
   mark(button, "title", state.can.run ? null : "This process does a single run; start the service to run on demand.");
   document.title = `${running ? `● ${state.sessions.length} running · ` : ""}heartbeat`;
   say(byId("version"), `heartbeat ${state.version}`);
@@ -144,8 +146,48 @@ function toast(text) {
   toast.timer = setTimeout(() => element.classList.remove("shown"), Math.max(4000, text.length * 60)); // Long enough to be read.
 }
 
+const LIST = /^#\/items\b/;
+/** The list that a story was opened from; closing the story leads back to it. */
+let listBelow = "";
+
+/** How many items of all states have these words: settled ones are in no other list. */
+let matchesDue = null;
+function matchesSoon() {
+  clearTimeout(matchesDue);
+  const words = page.filter.trim();
+  if (!words) return byId("matches").replaceChildren();
+  matchesDue = setTimeout(async () => {
+    const found = await read(`/api/items?limit=1&q=${encodeURIComponent(words)}`).catch(() => null);
+    if (!found || words !== page.filter.trim()) return;
+    byId("matches").replaceChildren(items.matching(found, words));
+  }, 200);
+}
+
+async function openList() {
+  const dialog = byId("items");
+  const asked = items.asked(location.hash);
+  listBelow = location.hash;
+  const load = (more) => read(`/api/items?${items.query(asked)}&limit=50&offset=${more}`);
+  try {
+    const list = await load(0);
+    if (!LIST.test(location.hash)) return;
+    items.show(dialog, list, asked, { load, open: acts.open, close: () => dialog.close(), go: (to) => history.replaceState(null, "", to) || openList() });
+  } catch (error) {
+    dialog.replaceChildren(...items.failed(error.message, () => dialog.close()));
+  }
+  if (!dialog.open) dialog.showModal();
+}
+
 async function openFromAddress() {
   const dialog = byId("story");
+  if (LIST.test(location.hash)) {
+    if (dialog.open) dialog.close();
+    return openList();
+  }
+  if (!/^#item\//.test(location.hash)) {
+    listBelow = "";
+    if (byId("items").open) byId("items").close();
+  }
   const key = decodeURIComponent(location.hash.match(/^#item\/(.+)$/)?.[1] ?? "");
   if (!key) return dialog.open && dialog.close();
   const close = () => dialog.close();
@@ -154,7 +196,7 @@ async function openFromAddress() {
   try {
     const data = await read(`/api/items/${key}`);
     const retry = (item, button) => { button.disabled = true; acts.retry(item); };
-    dialog.replaceChildren(...story(data, { close, retry }));
+    dialog.replaceChildren(...story(data, { close, retry, feedback: acts.feedback }));
   } catch (error) {
     dialog.replaceChildren(...missing(key, error.message, close));
   }
@@ -192,7 +234,9 @@ function prepare() {
     else address.searchParams.delete("q");
     history.replaceState(null, "", address);
     show();
+    matchesSoon();
   });
+  matchesSoon();
   byId("pause").addEventListener("click", (event) => {
     page.paused = !page.paused;
     mark(event.target, "aria-pressed", String(page.paused));
@@ -211,8 +255,14 @@ function prepare() {
     dialog.replaceChildren(...views.reasons(page.state, () => dialog.close()));
     dialog.showModal();
   });
-  byId("story").addEventListener("close", () => { if (location.hash) history.pushState(null, "", location.pathname + location.search); });
-  for (const dialog of [byId("story"), byId("reasons")]) dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  const without = () => history.pushState(null, "", location.pathname + location.search);
+  byId("story").addEventListener("close", () => {
+    if (!/^#item\//.test(location.hash)) return;
+    if (listBelow && byId("items").open) history.pushState(null, "", listBelow);
+    else without();
+  });
+  byId("items").addEventListener("close", () => { if (LIST.test(location.hash)) without(); });
+  for (const dialog of [byId("items"), byId("story"), byId("reasons")]) dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   addEventListener("hashchange", openFromAddress);
   addEventListener("popstate", openFromAddress);
   setInterval(tick, 1000);

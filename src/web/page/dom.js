@@ -46,17 +46,20 @@ export function keyed(parent, rows, keyOf, make, update) {
   for (const element of old.values()) element.remove();
 }
 
-/** Only addresses that a browser opens as a page become links. */
-export function link(address, ...content) {
-  let safe = null;
+/** Whether a browser can open it as a page. A simulated tracker, on this machine, has none. */
+export function isPage(address) {
   try {
-    const url = new URL(address);
-    if (url.protocol === "https:" || url.protocol === "http:") safe = url.href;
-  } catch { /* No address, no link. */ }
-  return safe
-    ? h("a", { href: safe, target: "_blank", rel: "noopener noreferrer" }, ...content)
-    : h("span", ...content);
+    const { protocol, hostname } = new URL(address);
+    return /^https?:$/.test(protocol) && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname);
+  } catch {
+    return false;
+  }
 }
+
+/** A link to a page, or plain text. */
+export const link = (address, ...content) => isPage(address)
+  ? h("a", { href: new URL(address).href, target: "_blank", rel: "noopener noreferrer" }, ...content)
+  : h("span", ...content);
 
 export const words = (code) => String(code ?? "").replaceAll("_", " ");
 
@@ -70,6 +73,9 @@ const REASONS = {
   backoff: "failed, waiting for retry", attempts_exhausted: "no attempts left", for_a_person: "triage: for a person", not_needed: "triage: no deep analysis needed",
   deleted: "deleted or not readable", out_of_query: "no longer matches the query", in_flight: "a session is running",
 };
+/** Where an item stands. */
+export const STATES = { done: "done", settled: "settled by triage", queued: "queued", failed: "failed, to be retried", parked: "parked", gone: "gone" };
+export const STATE_TONES = { done: "good", settled: "good", queued: "info", failed: "warn", parked: "bad" };
 export const because = (reason) => REASONS[reason] ?? words(reason);
 export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
 export const short = (key) => (key ? `#${key.slice(key.lastIndexOf("/") + 1)}` : "");

@@ -1,5 +1,5 @@
 // One item: its findings in full, its sessions and its events.
-import { because, clock, dollars, ending, h, lasted, link, moment, phaseName, short, words } from "./dom.js";
+import { because, clock, dollars, ending, h, isPage, lasted, link, moment, phaseName, short, words } from "./dom.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const toneOf = { low: "good", medium: "warn", high: "bad" };
@@ -11,34 +11,42 @@ export function story(data, act) {
     h("div.bar", h("h2", { id: "story-title" }, h("span.number", short(item.key)), ` ${item.title}`), h("button", { onclick: act.close }, "Close")),
     h("div.inside",
       h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, `revision ${item.revision}`)),
-      h("div.row", link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
+      h("div.row", isPage(item.url) && link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
+      data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. The agent did not get it as ordinary text; look at the work item's source before you trust it.`),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: ${item.verdict.reason}`)),
-      findings.length ? findings.map((row) => finding(row, data.repository)) : h("p.empty", "No findings yet."),
+      findings.length ? findings.map((row, index) => finding(row, index === 0 && act.feedback, item.key)) : h("p.empty", "No findings yet."),
       sessions.length > 0 && part("Sessions", table(sessions)),
-      part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\d {2}/, "")))))),
+      part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\dZ? +/, "")))))),
     ),
   ];
 }
 
 const part = (title, ...content) => h("section", h("h3", title), ...content);
 
-function finding(row, repository) {
+function finding(row, feedback, key) {
   const found = row.finding;
   return h("article.found",
     h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, `revision ${row.revision}`)),
     h("p.prose", found.summary),
     found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", cause)))),
-    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", path(file, repository), file.exists === false ? " — not in the repository" : "", h("div.prose", file.reason))))),
+    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", file.reason))))),
     found.suggested_change && part("Suggested change", h("p.prose", found.suggested_change)),
-    found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", question)))));
+    found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", question)))),
+    feedback && opinions(row, feedback, key));
 }
 
-/** Links to the editor, because a browser may not open local files. */
-function path(file, repository) {
-  const steps = file.path.split("/");
-  const plain = file.exists !== false && repository && !steps.includes("..") && !file.path.startsWith("/");
-  const name = h("code", file.path);
-  return plain ? h("a", { href: `vscode://file${encodeURI(`${repository}/${file.path}`)}`, title: "Open in the editor" }, name) : name;
+/** What a person thinks of the newest finding; the answer is kept with it. */
+function opinions(row, feedback, key) {
+  const given = row.feedback?.opinion ?? row.feedback;
+  const said = h("span.note", { role: "status" }, given ? `Marked as ${given}.` : "");
+  const note = h("input", { type: "text", "aria-label": "Note, optional", placeholder: "Note (optional)", maxlength: "500" });
+  note.value = row.feedback?.note ?? "";
+  const buttons = ["useful", "wrong", "done"].map((opinion) => h("button", { "aria-pressed": String(given === opinion), onclick: async () => {
+    if (!(await feedback(key, opinion, note.value))) return;
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.textContent === opinion));
+    said.textContent = `Marked as ${opinion}.`;
+  } }, opinion));
+  return part("Was it useful?", h("div.opinions", { role: "group", "aria-label": "Feedback on this finding" }, ...buttons, note, said));
 }
 
 function table(sessions) {

@@ -1,7 +1,6 @@
 // The parts of the page, each a function of the newest state.
-import { because, byId, clock, dollars, h, keyed, lasted, mark, moment, phaseName, plural, say, short, span, words } from "./dom.js";
+import { STATES, because, byId, clock, dollars, h, keyed, lasted, mark, moment, phaseName, plural, say, short, span, words } from "./dom.js";
 
-const STEPS = ["starting", "fetching", "triaging", "analysing", "ended"];
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
 const PHASE_TONES = { waiting: "warn", parked: "bad", claimed: "info", pending: "info" };
@@ -30,27 +29,50 @@ export function run(state, now) {
   const run = state.run;
   const figures = run ? { ...(run.summary ?? {}), ...run } : {};
   const live = run && !run.ended_at && !run.lost;
-  const step = !run ? -1 : live ? STEPS.indexOf(run.step ?? "starting") : 4;
   note(state, run, live, now);
   const decided = run?.decisions ?? {};
   const fetchedNote = run ? `${plural(figures.work ?? (figures.new ?? 0) + (figures.changed ?? 0), "item")} to do, ${decided.unchanged ?? figures.unchanged ?? 0} unchanged` : "";
   const deep = figures.deep ?? 0;
+  const toAnalyse = Math.max(figures.to_analyse ?? deep, figures.analysed ?? 0);
   const stages = [
-    ["Fetch", 1, figures.fetched ?? 0, fetchedNote],
-    ["Triage", 2, figures.triaged ?? 0, run ? `${deep} for deep analysis, ${figures.settled ?? figures.settled_by_triage ?? 0} settled` : ""],
-    ["Analyse", 3, figures.analysed ?? 0, run ? `of ${deep}, ${plural(figures.failed ?? figures.failed_sessions ?? 0, "failure")}` : ""],
-    ["Result", 4, run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "crashed") : `${dollars(figures.cost)} so far`],
+    ["Fetch", "fetch", figures.fetched ?? 0, fetchedNote],
+    ["Triage", "triage", figures.triaged ?? 0, run ? `${deep} for deep analysis, ${figures.settled ?? figures.settled_by_triage ?? 0} settled` : ""],
+    ["Analyse", "analyse", figures.analysed ?? 0, run ? `of ${toAnalyse}, ${plural(figures.failed ?? figures.failed_sessions ?? 0, "failure")}` : ""],
+    ["Result", "result", run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "crashed") : `${dollars(figures.cost)} so far`],
   ];
   keyed(byId("stages"), stages, (row) => row[0],
-    (row) => h("li.stage", h("h3", row[0]), h("div.big"), h("div.small")),
-    (element, [, place, big, small]) => {
-      const is = !run ? "ahead" : !live && place === 4 ? (toneOfRun(run) === "bad" ? "bad" : "done") : step > place ? "done" : step === place ? "now" : "ahead";
+    (row) => h("li.stage", h("h3", row[0], h("span.is")), h("div.big"), h("div.small")),
+    (element, [, stage, big, small]) => {
+      const { state: is = "ahead", why } = run?.stages?.[stage] ?? {};
       mark(element, "data-is", is);
-      mark(element, "aria-current", is === "now" ? "step" : null);
-      say(element.children[1], String(big));
-      say(element.children[2], run ? small : "");
+      mark(element, "aria-current", is === "running" ? "step" : null);
+      say(element.querySelector(".is"), is === "ahead" ? "" : is);
+      const idle = is === "skipped" && stage !== "result" && String(big) === "0";
+      say(element.children[1], idle || (is === "failed" && String(big) === "0") ? "–" : String(big));
+      say(element.children[2], !run ? "" : (is === "skipped" || is === "failed") && why ? why : [small, stage !== "result" && why].filter(Boolean).join("; "));
     });
-  keyed(byId("notices"), (live || toneOfRun(run ?? {}) === "bad" ? run?.notices : null) ?? [], (text) => text, (text) => h("li", text), () => {});
+  notices(run, live);
+  lastUseful(state, run, live);
+}
+
+/** What failed, in full: a stage has room for its beginning only. */
+function notices(run, live) {
+  const { fetch, triage, analyse } = run?.stages ?? {};
+  const failed = Object.entries({ Fetch: fetch, Triage: triage, Analyse: analyse }).filter(([, stage]) => stage?.state === "failed");
+  const told = failed.map(([, stage]) => stage.why);
+  const others = (live || toneOfRun(run ?? {}) === "bad" ? run?.notices : null) ?? [];
+  const rows = [...failed.map(([name, stage]) => `${name} failed: ${stage.why}`), ...others.filter((text) => !told.includes(text))];
+  keyed(byId("notices"), rows, (text) => text, (text) => h("li", text), () => {});
+}
+
+/** A run without news does not hide the one before it. */
+function lastUseful(state, run, live) {
+  const useful = state.last_useful;
+  const line = byId("last-useful");
+  line.hidden = !useful || live || useful.run === run?.run;
+  if (line.hidden) return;
+  const { triaged, settled_by_triage, analysed, cost } = useful.summary;
+  say(line, `Last run with work: ${moment(useful.started_at)}, ${plural(triaged, "item")} triaged, ${settled_by_triage} settled, ${plural(analysed, "finding")}, ${dollars(cost)}`);
 }
 
 function note(state, run, live, now) {
@@ -67,11 +89,11 @@ export function sessions(state, now, act) {
   const limit = state.limits.max_live_sessions;
   const live = state.sessions;
   say(byId("sessions-note"), `${live.length} of ${plural(limit, "slot")} in use`);
-  const free = Math.max(0, Math.min(limit, 4) - live.length);
-  const rows = [...live, ...Array.from({ length: free }, (_, index) => ({ free: index, session: `free-${index}` }))];
+  const free = Math.max(0, limit - live.length);
+  const rows = free ? [...live, { free, session: "free" }] : live;
   keyed(byId("sessions"), rows, (row) => row.session,
-    (row) => (row.free === undefined ? slot(row, act) : h("li.slot.free", "free slot")),
-    (element, row) => row.free === undefined && fillSlot(element, row, now));
+    (row) => (row.free ? h("li.slot.free") : slot(row, act)),
+    (element, row) => (row.free ? say(element, `${plural(row.free, "free slot")}`) : fillSlot(element, row, now)));
 }
 
 function slot(row, act) {
@@ -118,34 +140,40 @@ function fillSlot(element, row, now) {
   say(part("who"), [row.session.slice(-8), row.model, `pid ${row.pid}`, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
 }
 
+const PROVIDER = { outage: "does not answer, no sessions", probing: "is being probed, no sessions", limit: "limit reached, no sessions", credential: "refuses the credential, no sessions" };
+
 export function limits(state, now) {
   const budget = state.budget;
   const breaker = state.source.breaker.state;
   const committed = (money) => money.spent + money.reserved;
   const reserved = (money) => (money.reserved > 0 ? ` + ${dollars(money.reserved)} reserved` : "");
   const rows = [
-    ["Sessions", `${state.sessions.length} of ${state.limits.max_live_sessions}`, state.sessions.length / state.limits.max_live_sessions],
+    ["Sessions", `${state.sessions.length} of ${state.limits.max_live_sessions}`, state.sessions.length / state.limits.max_live_sessions, "full is fine"],
     ["Today", `${dollars(budget.day.spent)}${reserved(budget.day)} of ${dollars(budget.per_day)}`, committed(budget.day) / budget.per_day],
     ["This run", `${dollars(budget.run.spent)}${reserved(budget.run)} of ${dollars(budget.per_run)}`, committed(budget.run) / budget.per_run],
     ["Load per core", `${state.load.per_core.toFixed(2)} of ${state.load.limit.toFixed(2)}`, state.load.per_core / state.load.limit],
-    ["Source", breaker.is === "closed" ? (state.source.not_before ? `asked to wait until ${clock(state.source.not_before)}` : "reachable") : `breaker ${words(breaker.is)}${breaker.until ? ` for ${span(Date.parse(breaker.until) - now)}` : ""}`, null],
-    ["Provider", state.provider ? `suspended until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],
+    ["Source", breaker.is === "closed" ? (state.source.not_before ? `asked to wait until ${clock(state.source.not_before)}` : state.run?.source_failed ? "the last read failed" : state.run ? "reachable" : "not read yet") : `breaker ${words(breaker.is)}${breaker.until ? ` for ${span(Date.parse(breaker.until) - now)}` : ""}`, null],
+    ["Provider", state.provider ? `${PROVIDER[state.provider.kind] ?? "suspended"} until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],
   ];
+  const { pending, failed } = state.outbox ?? {};
+  if (pending || failed) rows.push(["Outbox", [pending && `${plural(pending, "message")} to deliver`, failed && `${failed} given up`].filter(Boolean).join(", "), null]);
   keyed(byId("limits"), rows, (row) => row[0],
     (row) => h("div", h("dt", row[0]), h("dd", h("span")), row[2] === null ? null : h("dd", h("progress", { max: "1", "aria-label": row[0] }))),
-    (element, [, text, share]) => {
+    (element, [, text, share, full]) => {
       say(element.querySelector("span"), text);
       if (share === null) return;
       const bar = element.querySelector("progress");
       bar.value = Math.min(1, share || 0);
-      bar.className = share > 1 ? "bad" : share > 0.8 ? "warn" : "";
+      bar.className = share > 1 ? "bad" : share > 0.8 && !full ? "warn" : "";
     });
 }
 
 export function queue(state, now, filter, act) {
   const waiting = state.queue.items.filter((item) => matches(filter, item.key, item.title, phaseName(item.phase), because(item.reason)));
-  const counts = state.queue.phases.filter(([phase]) => phase !== "vanished").map(([phase, count]) => `${count} ${phaseName(phase)}`);
-  say(byId("queue-note"), counts.join(" · "));
+  const order = Object.keys(STATES);
+  const counts = (state.queue.states ?? []).filter(([name]) => name !== "gone").sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
+  keyed(byId("queue-note"), counts, ([name]) => name, ([name]) => h("li", h("a", { href: `#/items?state=${name}` })),
+    (element, [name, count]) => say(element.firstChild, `${count} ${STATES[name]}`));
   const more = state.queue.total - state.queue.items.length;
   const empty = byId("queue-empty");
   empty.hidden = waiting.length > 0;
@@ -198,7 +226,7 @@ const LIMIT = 400;
 export function activity(lines, paused) {
   if (paused) return;
   keyed(byId("activity"), lines.slice(0, LIMIT), (line) => line.seq,
-    (line) => h(/ALARM|SURVIVORS/.test(line.line) ? "li.alarm" : "li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\d {2}/, ""))),
+    (line) => h(/ALARM|SURVIVORS/.test(line.line) ? "li.alarm" : "li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\dZ? +/, ""))),
     () => {});
 }
 

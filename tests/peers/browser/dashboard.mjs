@@ -178,13 +178,18 @@ async function drive() {
   await page.keyboard.press("Enter");
   await page.waitForSelector("#story[open] .found");
   assert.match(page.url(), /#item\/ado\/\d+$/);
-  assert.match(await page.getAttribute("#story a[target=_blank]", "href"), /^http:/);
+  assert.equal(await page.locator("#story a").count(), 0, "the demo's tracker has no pages, a browser opens no local files");
+  await page.click(".opinions button:text-is('useful')");
+  await page.waitForFunction(() => document.querySelector(".opinions [aria-pressed=true]")?.textContent === "useful");
+  assert.ok((await (await page.request.get(`${address}/api/findings`)).json()).some((row) => row.feedback), "the opinion is stored");
   await picture(page, "finding-light", false);
   await accessible(page, "finding");
   await page.keyboard.press("Escape");
   await page.waitForSelector("#story:not([open])", { state: "attached" });
   done("a finding opens and closes by the keyboard, under an address of its own");
 
+  await itemList(page);
+  await truth();
   await hostile();
   await odd();
   await restart(page);
@@ -273,6 +278,61 @@ async function stopOne(page) {
     assert.ok(await item.locator(".again").isVisible(), "and can be put back in line");
   }
   done("the Stop button ends a session; nothing of it survives");
+}
+
+/** Counts lead to the list, the whole card opens, and closing leads back. */
+async function itemList(page) {
+  const settled = (await (await page.request.get(`${address}/api/items?state=settled`)).json());
+  assert.ok(settled.total > 0 && settled.items.every((item) => item.triage), "triage's reason");
+  await page.click('#queue-note a[href="#/items?state=settled"]');
+  await page.waitForSelector("#items[open] ul.list li");
+  assert.equal(await page.locator("#items ul.list li").count(), settled.items.length);
+  assert.match(await page.textContent("#items [aria-current]"), new RegExp(`^${settled.total} settled`));
+  await picture(page, "items-light", false);
+  await accessible(page, "items");
+  const card = await page.locator("#items ul.list li").first().boundingBox();
+  await page.mouse.click(card.x + card.width - 20, card.y + card.height - 6);
+  await page.waitForSelector("#story[open] .tags");
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => location.hash === "#/items?state=settled" && document.querySelector("#items").open);
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => location.hash === "" && !document.querySelector("#items").open);
+  const word = settled.items[0].title.split(" ").sort((a, b) => b.length - a.length)[0];
+  await page.fill("#filter", word);
+  await page.waitForFunction(() => /settled by triage/.test(document.querySelector("#matches").textContent));
+  await page.fill("#filter", "");
+  done("counts lead to the list of items, cards open and lead back, the filter finds settled items");
+}
+
+/** A run that was refused, one that could not read and one without news are shown as what they are. */
+async function truth() {
+  const report = (state, why = null) => ({ state, why });
+  const skipped = report("skipped", "the work items were not read");
+  const refusal = "this is the first scheduled run on this state. Set [schedule] first_run";
+  const summary = { fetched: 9, triaged: 4, analysed: 2, settled_by_triage: 2, cost: 0.25 };
+  const useful = { run: "earlier", started_at: "2026-01-01T08:00:00Z", summary };
+  for (const [name, why, outcome] of [["refused", refusal, "not_now"], ["source-down", "no answer from the tracker", "source_unavailable"]]) {
+    const context = await signedIn({ viewport: { width: 1360, height: 900 }, bypassCSP: true });
+    const page = await context.newPage();
+    await page.route("**/events**", () => {});
+    await page.route("**/api/state", async (route) => {
+      const state = await (await route.fetch()).json();
+      const at = new Date().toISOString();
+      const run = { run: "newest", trigger: "schedule", started_at: at, ended_at: at, outcome, notices: [why], stages: { fetch: report("failed", why), triage: skipped, analyse: skipped, result: report("failed", outcome) }, source_failed: outcome === "source_unavailable" };
+      await route.fulfill({ json: { ...state, run, last_useful: useful } });
+    });
+    await page.goto(address);
+    await page.waitForSelector("body[data-phase=ready]");
+    const texts = await page.locator("#stages .is").allTextContents();
+    assert.deepEqual(texts, ["failed", "skipped", "skipped", "failed"]);
+    assert.deepEqual(await page.locator("#notices li").allTextContents(), [`Fetch failed: ${why}`]);
+    assert.match(await page.textContent("#last-useful"), /Last run with work: .*4 items triaged, 2 settled, 2 findings/);
+    assert.equal(/the last read failed/.test(await page.textContent("#limits")), outcome === "source_unavailable");
+    await picture(page, `${name}-light`, false);
+    await accessible(page, name);
+    await context.close();
+  }
+  done("a stage that failed or was skipped says so in words, with its reason");
 }
 
 /** A finding full of markup and a megabyte of text does nothing but stand there. */

@@ -1,0 +1,217 @@
+//! The stages of a run, each with how it went and why. Pure.
+
+use serde::Serialize;
+
+use super::RunOutcome;
+use super::fold::{RunView, Step};
+use crate::model::text::in_words;
+
+/// How a stage went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageState {
+    /// Its turn has not come.
+    Ahead,
+    Running,
+    Done,
+    Failed,
+    /// There was nothing to do for it, or it was not allowed to work.
+    Skipped,
+}
+
+/// One stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StageReport {
+    pub state: StageState,
+    /// For people. A failed or skipped stage always has it.
+    pub why: Option<String>,
+}
+
+/// All of them, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stages {
+    pub fetch: StageReport,
+    pub triage: StageReport,
+    pub analyse: StageReport,
+    pub result: StageReport,
+}
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    /// It is going on.
+    Live,
+    /// Nobody works on it, and it has no end.
+    Lost,
+    Ended(RunOutcome),
+}
+
+impl StageReport {
+    const fn new(state: StageState, why: Option<String>) -> Self {
+        Self { state, why }
+    }
+
+    const fn plain(state: StageState) -> Self {
+        Self::new(state, None)
+    }
+
+    fn failed(why: &str) -> Self {
+        Self::new(StageState::Failed, Some(why.into()))
+    }
+
+    fn skipped(why: &str) -> Self {
+        Self::new(StageState::Skipped, Some(why.into()))
+    }
+}
+
+const CRASHED: &str = "the run crashed; the next one cleans up";
+const STOPPED: &str = "the run was stopped";
+const NOT_READ: &str = "the work items were not read";
+const NOTHING_NEW: &str = "nothing new";
+
+impl Stages {
+    /// The stages of the run with this view. An ended run without events is judged by its outcome.
+    pub fn of(view: &RunView, reached: Reached) -> Self {
+        let fetch = fetch(view, reached);
+        let triage = triage(view, reached, fetch.state);
+        let analyse = analyse(view, reached, fetch.state, triage.state);
+        Self { fetch, triage, analyse, result: result(reached) }
+    }
+}
+
+fn fetch(view: &RunView, reached: Reached) -> StageReport {
+    if let Some(message) = &view.fetch_failed {
+        return StageReport::failed(message);
+    }
+    if view.planned {
+        return StageReport::plain(StageState::Done);
+    }
+    match reached {
+        Reached::Live if view.step == Step::Starting => StageReport::plain(StageState::Ahead),
+        Reached::Live => StageReport::plain(StageState::Running),
+        reached => unfinished(view, reached),
+    }
+}
+
+/// A stage that has no end though its run has one.
+fn unfinished(view: &RunView, reached: Reached) -> StageReport {
+    if let Some(problem) = &view.error {
+        return StageReport::failed(problem);
+    }
+    match reached {
+        Reached::Ended(RunOutcome::Interrupted) => StageReport::skipped(STOPPED),
+        Reached::Lost | Reached::Ended(RunOutcome::Crashed) => StageReport::failed(CRASHED),
+        // It is over and nothing is known against it: its events are gone.
+        Reached::Live
+        | Reached::Ended(
+            RunOutcome::Completed
+            | RunOutcome::NothingNew
+            | RunOutcome::SomeFailed
+            | RunOutcome::TriageFailed
+            | RunOutcome::NotNow,
+        ) => StageReport::plain(StageState::Done),
+        Reached::Ended(outcome) => StageReport::failed(&in_words(outcome)),
+    }
+}
+
+fn triage(view: &RunView, reached: Reached, fetch: StageState) -> StageReport {
+    match fetch {
+        StageState::Failed | StageState::Skipped => return StageReport::skipped(NOT_READ),
+        StageState::Ahead | StageState::Running => return StageReport::plain(StageState::Ahead),
+        StageState::Done => {}
+    }
+    if !view.triage_ended {
+        return match reached {
+            Reached::Live if view.step == Step::Triaging => StageReport::plain(StageState::Running),
+            Reached::Live => StageReport::plain(StageState::Ahead),
+            Reached::Ended(RunOutcome::NothingNew) => StageReport::skipped(NOTHING_NEW),
+            Reached::Ended(RunOutcome::TriageFailed) => StageReport::failed("triage failed"),
+            reached => unfinished(view, reached),
+        };
+    }
+    if view.triage_failed {
+        let lost = view.to_triage.saturating_sub(view.triaged);
+        return StageReport::failed(&format!(
+            "no verdict on {lost} of {} items because their session failed; they stay queued",
+            view.to_triage
+        ));
+    }
+    match (&view.error, &view.refused) {
+        _ if view.triaged > 0 => StageReport::plain(StageState::Done),
+        _ if view.work == 0 => StageReport::skipped(NOTHING_NEW),
+        _ if view.to_triage == 0 => {
+            StageReport::skipped("every item has its verdict from an earlier run")
+        }
+        (Some(problem), _) => StageReport::failed(problem),
+        (None, Some(refused)) => StageReport::skipped(refused),
+        (None, None) => unfinished(view, reached),
+    }
+}
+
+fn analyse(view: &RunView, reached: Reached, fetch: StageState, triage: StageState) -> StageReport {
+    if matches!(fetch, StageState::Failed | StageState::Skipped) {
+        return StageReport::skipped(NOT_READ);
+    }
+    if matches!(triage, StageState::Ahead | StageState::Running) {
+        return StageReport::plain(StageState::Ahead);
+    }
+    if !view.triage_ended {
+        return match (triage, reached) {
+            (StageState::Failed, _) => StageReport::skipped("triage failed"),
+            (_, Reached::Ended(RunOutcome::NothingNew)) => StageReport::skipped(NOTHING_NEW),
+            (_, reached) => unfinished(view, reached),
+        };
+    }
+    match reached {
+        _ if view.to_analyse == 0 && triage == StageState::Failed => {
+            StageReport::skipped("triage failed")
+        }
+        Reached::Live if view.to_analyse == 0 => StageReport::plain(StageState::Ahead),
+        _ if view.work == 0 => StageReport::skipped(NOTHING_NEW),
+        _ if view.to_analyse == 0 => StageReport::skipped("no item needs deep analysis"),
+        Reached::Live => StageReport::plain(StageState::Running),
+        reached => analysed(view, reached),
+    }
+}
+
+/// The end of an analysis that had something to do.
+fn analysed(view: &RunView, reached: Reached) -> StageReport {
+    let missing = view.to_analyse.saturating_sub(view.analysed);
+    if let Some(problem) = &view.error {
+        return StageReport::failed(problem);
+    }
+    if view.failed_analyses > 0 {
+        return StageReport::failed(&format!(
+            "{} of {} analyses failed; their items wait for a retry or are parked",
+            view.failed_analyses, view.to_analyse
+        ));
+    }
+    match (missing, &view.refused) {
+        (0, _) => StageReport::plain(StageState::Done),
+        (_, Some(refused)) if view.analysed == 0 => StageReport::skipped(refused),
+        _ if !matches!(reached, Reached::Ended(RunOutcome::Completed)) => unfinished(view, reached),
+        (missing, _) => {
+            let why = format!("{missing} of {} left for a later run", view.to_analyse);
+            StageReport::new(StageState::Done, Some(why))
+        }
+    }
+}
+
+fn result(reached: Reached) -> StageReport {
+    let Reached::Ended(outcome) = reached else {
+        return match reached {
+            Reached::Lost => StageReport::failed(CRASHED),
+            _ => StageReport::plain(StageState::Ahead),
+        };
+    };
+    let state = match outcome {
+        RunOutcome::Completed | RunOutcome::NothingNew => StageState::Done,
+        RunOutcome::Interrupted | RunOutcome::NotNow => StageState::Skipped,
+        _ => StageState::Failed,
+    };
+    StageReport::new(state, Some(in_words(outcome)))
+}
+
+#[cfg(test)]
+#[path = "stages_tests.rs"]
+mod tests;
