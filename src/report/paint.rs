@@ -105,6 +105,14 @@ impl Paint {
     }
 }
 
+/// What [`Paint`] writes after an escape character.
+const OWN_CODES: [&str; 7] = ["[0m", "[1m", "[2m", "[1;31m", "[33m", "[32m", "[36m"];
+
+/// Whether a text that followed an escape character begins with a colour of ours.
+pub fn is_own_colour(text: &str) -> bool {
+    OWN_CODES.iter().any(|code| text.starts_with(code))
+}
+
 /// What was escaped so that it stays words in Markdown, as the words it is.
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -15,6 +15,7 @@ use crate::model::plain_text;
 use crate::model::text::{clip, in_words};
 use crate::report::lines::short_key;
 use crate::report::narrator::Narrator;
+use crate::report::paint::is_own_colour;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +79,17 @@ pub fn say(progress: Progress, text: &str) {
     }
 }
 
-/// Text that may quote a tracker or an agent, as a terminal may get it.
+/// Text that may quote a tracker or an agent, as a terminal may get it: our colours stay, everything
+/// else that acts on a terminal does not.
 pub fn text(text: &str) -> String {
-    plain_text(text)
+    let mut out = String::with_capacity(text.len());
+    for (number, part) in text.split('\u{1b}').enumerate() {
+        if number > 0 && is_own_colour(part) {
+            out.push('\u{1b}');
+        }
+        out.push_str(&plain_text(part));
+    }
+    out
 }
 
 /// A reader that went away is no reason to stop the run.
@@ -166,4 +175,27 @@ fn session_line(view: &RunView, session: &SessionView, now: Timestamp) -> String
     let limit = session.limit_ms / 60_000;
     let (stage, most) = (session.stage, session.worst_case);
     format!("{elapsed:>3} s of {limit} min · {stage} {subject} · {state}{last} · ≤ {most}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::paint::Paint;
+
+    #[test]
+    fn our_colours_reach_the_terminal_and_nothing_else_that_acts() {
+        let paint = Paint::Colour;
+        for own in [
+            paint.bold("a"),
+            paint.dim("a"),
+            paint.red("a"),
+            paint.yellow("a"),
+            paint.green("a"),
+            paint.cyan("a"),
+        ] {
+            assert_eq!(text(&own), own);
+        }
+        let hostile = "\u{1b}[2J\u{1b}[8mx\u{1b}]0;t\u{7}\u{1b}";
+        assert_eq!(text(hostile), "[2J[8mx]0;t");
+    }
 }
