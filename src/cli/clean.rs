@@ -154,6 +154,18 @@ fn write_stats(raw: &str, cleaned: &Cleaned, stderr: &mut dyn Write) -> std::io:
     Ok(())
 }
 
+impl super::Context {
+    pub(super) fn clean(
+        &self,
+        mut args: CleanArgs,
+    ) -> Result<super::exit::Code, super::error::CommandError> {
+        args.json = self.global.json;
+        let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+        run(&args, &mut stdin.lock(), &mut stdout.lock(), &mut stderr.lock())?;
+        Ok(super::exit::Code::Done)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -401,13 +401,6 @@ impl Context {
         Ok(Code::Done)
     }
 
-    fn clean(&self, mut args: clean::CleanArgs) -> Result<Code, CommandError> {
-        args.json = self.global.json;
-        let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-        clean::run(&args, &mut stdin.lock(), &mut stdout.lock(), &mut stderr.lock())?;
-        Ok(Code::Done)
-    }
-
     fn context(&self, mut args: context::ContextArgs) -> Result<Code, CommandError> {
         if self.global.json {
             args.format = context::ContextFormat::Json;
@@ -431,18 +424,6 @@ impl Context {
         let report = backtest::run(args, &config, &request.cwd, &folder, self.progress())?;
         self.print(&report, crate::backtest::render)?;
         Ok(Code::Done)
-    }
-
-    async fn selftest(&self, mut args: selftest::SelftestArgs) -> Result<Code, CommandError> {
-        args.json = self.global.json;
-        let program = std::env::current_exe()
-            .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
-        let folder = app::TemporaryFolder::new("selftest")
-            .map_err(CommandError::io("cannot create a temporary folder"))?;
-        let clean = selftest::run(&args, &program, folder.path(), &mut std::io::stdout().lock())
-            .await
-            .map_err(CommandError::io("cannot run the self-test"))?;
-        Ok(if clean { Code::Done } else { Code::Unexpected })
     }
 
     async fn simulate_ado(

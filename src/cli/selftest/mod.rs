@@ -14,6 +14,9 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use self::attacks::AttackRow;
+use super::Context;
+use super::error::CommandError;
+use super::exit::Code;
 use crate::app::selftest::Rig;
 use crate::event::{Event, LiveVerdict};
 use crate::model::SessionId;
@@ -159,6 +162,20 @@ pub async fn run(
     }
     out.flush()?;
     Ok(report.held)
+}
+
+impl Context {
+    pub(super) async fn selftest(&self, mut args: SelftestArgs) -> Result<Code, CommandError> {
+        args.json = self.global.json;
+        let program = std::env::current_exe()
+            .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
+        let folder = crate::app::TemporaryFolder::new("selftest")
+            .map_err(CommandError::io("cannot create a temporary folder"))?;
+        let clean = run(&args, &program, folder.path(), &mut std::io::stdout().lock())
+            .await
+            .map_err(CommandError::io("cannot run the self-test"))?;
+        Ok(if clean { Code::Done } else { Code::Unexpected })
+    }
 }
 
 impl Report {
