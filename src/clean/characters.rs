@@ -15,9 +15,9 @@ pub(super) fn visible<'a>(text: &'a str, dropped: &mut usize) -> Cow<'a, str> {
     while let Some(character) = rest.next() {
         if character == '\u{1F3F4}' {
             // The flags of England, Scotland and Wales are spelt with tag characters.
-            let tags = rest.as_str().chars().take_while(|&tag| is_tag(tag)).count();
-            if (6..=7).contains(&tags) {
-                rest.nth(tags - 1);
+            let tags: String = rest.as_str().chars().map_while(tag_letter).take(6).collect();
+            if matches!(&*tags, "gbeng\u{7f}" | "gbsct\u{7f}" | "gbwls\u{7f}") {
+                rest.nth(tags.len() - 1);
             }
         }
         if is_visible(previous, character, rest.as_str()) {
@@ -58,8 +58,10 @@ fn is_direction_mark(character: char) -> bool {
     matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}')
 }
 
-fn is_tag(character: char) -> bool {
-    matches!(character, '\u{e0020}'..='\u{e007f}')
+/// The letter that a tag character stands for.
+fn tag_letter(character: char) -> Option<char> {
+    let letter = u32::from(character).checked_sub(0xe_0000)?;
+    char::from_u32(letter).filter(|letter| matches!(letter, ' '..='\u{7f}'))
 }
 
 fn is_visible(previous: Option<char>, character: char, rest: &str) -> bool {
@@ -139,5 +141,7 @@ mod tests {
         }
         let flag = "\u{1F3F4}\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}";
         assert_eq!(seen(flag), ("\u{1F3F4}".into(), 0));
+        let words = "\u{1F3F4}\u{e006f}\u{e0062}\u{e0065}\u{e0079}\u{e006d}\u{e0065}";
+        assert_eq!(seen(words), ("\u{1F3F4}".into(), 6));
     }
 }

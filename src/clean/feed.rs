@@ -18,8 +18,9 @@ use super::sink::{CountingSink, Handle, is_read};
 pub(super) const PIECE: usize = 1024;
 /// Bytes looked at, whatever comes after is cut.
 const MAX_INPUT: usize = 8 << 20;
-/// Nodes a tree may have; a long text field (one million characters) of real markup has a tenth.
-pub(super) const MAX_NODES: u32 = 200_000;
+/// Nodes a tree may have, just below a power of two because its memory grows by doubling; a long
+/// text field (one million characters) of real markup has a third.
+pub(super) const MAX_NODES: u32 = 120_000;
 /// Further steps allowed for each byte of input; real markup needs about three.
 pub(super) const WORK_PER_BYTE: u64 = 8;
 /// What the tokenizer takes the next bytes for.

@@ -15,6 +15,8 @@ use crate::model::{Alarms, Doubtful};
 
 /// Bytes of Markdown that are read; the tracker's longest field has a million characters.
 const MAX_INPUT: usize = 1 << 20;
+/// Characters that may begin a construct; each costs the parser a node, and real text has few.
+const MAX_SIGNS: usize = 400_000;
 /// Bytes of HTML made of it at most.
 const MAX_HTML: usize = 8 << 20;
 
@@ -36,7 +38,7 @@ pub(super) struct Document {
 impl Document {
     /// Reads a field: entities decoded once if the tracker wrote them, then Markdown to HTML.
     pub(super) fn read(raw: &str) -> Self {
-        let end = floor_char_boundary(raw, MAX_INPUT);
+        let end = end_of_signs(&raw[..floor_char_boundary(raw, MAX_INPUT)]);
         let decoded = if is_encoded(&raw[..end]) {
             decode_entities(&raw[..end])
         } else {
@@ -60,6 +62,14 @@ impl Document {
         }
         cleaned
     }
+}
+
+/// Where the text has had as many signs as are read.
+fn end_of_signs(text: &str) -> usize {
+    let is_sign = |&(_, byte): &(usize, u8)| {
+        matches!(byte, b'<' | b'*' | b'_' | b'[' | b']' | b'`' | b'~' | b'|' | b'\\' | b'!' | b'&')
+    };
+    text.bytes().enumerate().filter(is_sign).nth(MAX_SIGNS).map_or(text.len(), |(at, _)| at)
 }
 
 /// Text that grows to a limit and counts what did not fit.

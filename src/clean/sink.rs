@@ -141,6 +141,10 @@ impl TreeSink for CountingSink {
             "style" | "link" => self.has_style.set(true),
             _ => {}
         }
+        if flags.template {
+            // Its content hangs on a node of its own.
+            self.depths.borrow_mut().push(0);
+        }
         if !self.keeps_all && name.ns != ns!(mathml) {
             attributes.retain(|attribute| is_read(&attribute.name.local));
         }
