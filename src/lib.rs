@@ -70,6 +70,7 @@
 //! - **I11** What is not the item's fault (provider, tracker, machine, configuration, a person)
 //!   costs it no attempt. Held by `an_outage_of_everything_leaves_the_queue_as_it_was`,
 //!   `a_provider_limit_in_triage_counts_for_nobody_and_ends_the_run`,
+//!   `a_provider_that_accepts_and_never_answers_costs_nobody_anything`,
 //!   `a_machine_that_can_start_nothing_costs_no_item_its_attempts`,
 //!   `what_a_person_stopped_is_left_to_people_and_costs_no_attempt`.
 //! - **I12** Waiting work does not keep new work from being triaged. Held by

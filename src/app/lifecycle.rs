@@ -38,6 +38,8 @@ pub async fn follow(mut events: Receiver<Recorded>, stall: Duration) {
 struct Lines {
     view: RunView,
     stall_ms: u64,
+    /// Items of the plan, until they are told.
+    planned: Option<u64>,
     /// Told to be stale, so that it is told once.
     stale: HashSet<SessionId>,
 }
@@ -45,7 +47,7 @@ struct Lines {
 impl Lines {
     fn new(stall: Duration) -> Self {
         let stall_ms = u64::try_from(stall.as_millis()).unwrap_or(u64::MAX);
-        Self { view: RunView::default(), stall_ms, stale: HashSet::new() }
+        Self { view: RunView::default(), stall_ms, planned: None, stale: HashSet::new() }
     }
 
     fn log(&mut self, recorded: &Recorded) {
@@ -57,8 +59,28 @@ impl Lines {
         let run = recorded.run.map(|run: RunId| run.to_string()).unwrap_or_default();
         match recorded.event.session() {
             Some(session) => self.log_session(&run, (session, pid), &item, &recorded.event),
-            None => log_run(&run, &item, &recorded.event),
+            None => {
+                self.log_start(&run, &recorded.event);
+                log_run(&run, &item, &recorded.event);
+            }
         }
+    }
+
+    /// Work and sessions are known when triage begins or is skipped; its verdicts may ask for more.
+    fn log_start(&mut self, run_id: &str, event: &Event) {
+        let (planned, sessions) = match event {
+            Event::PlanMade { work, .. } => return self.planned = Some(*work),
+            Event::TriageStarted { items, sessions } => {
+                let Some(planned) = self.planned.take() else { return };
+                (planned, planned.saturating_sub(*items) + u64::from(*sessions))
+            }
+            Event::TriageEnded { .. } | Event::RunEnded { .. } => match self.planned.take() {
+                Some(planned) => (planned, planned),
+                None => return,
+            },
+            _ => return,
+        };
+        info!(target: TARGET, run_id, work_items = planned, sessions_to_create = sessions, "start");
     }
 
     /// The item an event is about, by itself or through its session.
@@ -96,7 +118,7 @@ impl Lines {
             }
             Event::SessionStopping { reason, why, .. } => {
                 let asked_by = why.map(|why| why.to_string());
-                warn!(target: TARGET, run_id, session_id, work_item_id, pid, signal = "SIGTERM",
+                warn!(target: TARGET, run_id, session_id, work_item_id, pid, signal = "SIGINT",
                     reason, asked_by, "kill");
             }
             Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, .. } => {
@@ -127,7 +149,7 @@ impl Lines {
 fn log_run(run_id: &str, work_item_id: &str, event: &Event) {
     match event {
         Event::RunStarted { trigger, max_live_sessions } => {
-            info!(target: TARGET, run_id, ?trigger, max_live_sessions, "start");
+            info!(target: TARGET, run_id, ?trigger, max_live_sessions, "read");
         }
         Event::PlanMade { work, deferred, unchanged } => {
             info!(target: TARGET, run_id, work_items = work, deferred, unchanged, "plan");

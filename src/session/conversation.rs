@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::agent::{AgentEvent, AgentResult, Decoder};
+use super::provider_wait::ProviderWait;
 use crate::model::Usage;
 
 /// Output in all beyond which a session is ended: ten times what a long one writes.
@@ -80,6 +81,8 @@ pub struct Conversation {
     pub json_lines: u64,
     /// End of an announced wait.
     pub retry_until: Option<Instant>,
+    /// What the provider owes the agent.
+    pub provider_wait: ProviderWait,
     /// Type of the last line.
     pub last_kind: String,
 }
@@ -100,6 +103,7 @@ impl Conversation {
             lines: 0,
             json_lines: 0,
             retry_until: None,
+            provider_wait: ProviderWait::default(),
             last_kind: String::new(),
         }
     }
@@ -115,8 +119,20 @@ impl Conversation {
     }
 
     /// What was used: the agent's own account, or the tokens seen so far where it gave none.
+    ///
+    /// An agent that is interrupted leaves the answer that was open out of its account; its tokens
+    /// were seen.
     pub fn usage(&self) -> Usage {
-        self.result.as_ref().map_or_else(|| self.decoder.notes().tokens_seen, |it| it.usage)
+        let seen = self.decoder.notes().tokens_seen;
+        let Some(result) = &self.result else { return seen };
+        let told = result.usage;
+        Usage {
+            input_tokens: told.input_tokens.max(seen.input_tokens),
+            output_tokens: told.output_tokens.max(seen.output_tokens),
+            cache_read_tokens: told.cache_read_tokens.max(seen.cache_read_tokens),
+            cache_creation_tokens: told.cache_creation_tokens.max(seen.cache_creation_tokens),
+            ..told
+        }
     }
 
     /// The provider's stated reset, if it refused more work.
@@ -187,9 +203,13 @@ impl Conversation {
                 "init".clone_into(&mut self.last_kind);
                 notices.push(Notice::Initialised { model, version });
             }
-            AgentEvent::Content => progress(self, "content"),
+            AgentEvent::Content => {
+                progress(self, "content");
+                self.provider_wait.answering(now);
+            }
             AgentEvent::ToolStarted { id, name } => {
                 progress(self, "tool_use");
+                self.provider_wait.answered(now);
                 if self.open_tools.len() < MAX_OPEN_TOOLS {
                     self.open_tools.push((id, name));
                 }
@@ -198,9 +218,17 @@ impl Conversation {
                 progress(self, "tool_result");
                 self.open_tools.retain(|(open, _)| *open != id);
             }
-            AgentEvent::Requesting => "requesting".clone_into(&mut self.last_kind),
+            AgentEvent::Requesting => {
+                self.provider_wait.asked(now);
+                "requesting".clone_into(&mut self.last_kind);
+            }
+            AgentEvent::Answered => {
+                self.provider_wait.answered(now);
+                "answered".clone_into(&mut self.last_kind);
+            }
             AgentEvent::Retrying { attempt, delay_ms, status } => {
                 self.retry_until = Some(now + Duration::from_millis(delay_ms));
+                self.provider_wait.failed(now);
                 "retry".clone_into(&mut self.last_kind);
                 notices.push(Notice::Retrying { attempt, delay_ms, status });
             }
@@ -211,6 +239,7 @@ impl Conversation {
             AgentEvent::Alive { kind } => self.last_kind = kind,
             AgentEvent::Result(result) => {
                 progress(self, "result");
+                self.provider_wait.answered(now);
                 self.result = Some(*result);
                 notices.push(Notice::Result);
             }

@@ -44,6 +44,8 @@ pub struct Finished {
     pub swept: u32,
     /// Processes left alive.
     pub survivors: u32,
+    /// We ended it because the provider kept it waiting.
+    pub provider_failed: bool,
     /// The provider's stated reset, if it refused more work.
     pub suspended_until: Option<Timestamp>,
 }

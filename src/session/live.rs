@@ -56,6 +56,8 @@ pub struct Live<'a> {
     swept: u32,
     survivors: u32,
     detail: String,
+    /// We ended it because the provider kept it waiting.
+    provider_failed: bool,
 }
 
 /// What the loop waits for.
@@ -102,6 +104,7 @@ impl<'a> Live<'a> {
             swept: 0,
             survivors: 0,
             detail: String::new(),
+            provider_failed: false,
         }
     }
 
@@ -182,6 +185,10 @@ impl<'a> Live<'a> {
                     keeper.to.send(&ToKeeper::Kill).await;
                 }
                 Effect::AnnounceStop(cause) => {
+                    // Judged now: an agent that is interrupted closes its open answer itself.
+                    let now = Instant::now();
+                    let wait = self.conversation.provider_wait;
+                    self.provider_failed = wait.explains(cause, now - self.started, now);
                     self.give_up_in(self.spec.limits.grace + CERTIFICATE_WITHIN);
                     self.events.emit(Event::SessionStopping {
                         session: self.spec.session.id,
@@ -460,6 +467,7 @@ impl<'a> Live<'a> {
             duration,
             swept: self.swept,
             survivors: self.survivors,
+            provider_failed: self.provider_failed,
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod liveness;
 pub mod machine;
 pub mod mark;
 pub mod orphans;
+mod provider_wait;
 pub mod slots;
 pub mod sessions;
 mod spec;

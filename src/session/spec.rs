@@ -41,7 +41,7 @@ pub struct SessionLimits {
     pub hard: Duration,
     /// Without progress, with idle tools and no new process.
     pub stall: Duration,
-    /// Between SIGTERM and SIGKILL.
+    /// Between SIGINT and SIGKILL; SIGTERM comes after half of it.
     pub grace: Duration,
     /// Between the result line and the sweep.
     pub drain: Duration,

@@ -217,6 +217,10 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
         End::Ended { cause, had_result } if had_result && cause.leaves_result_valid() => {
             classify(Exit::Code(0))
         }
+        // Not the item's time: the provider's.
+        End::Ended { .. } if finished.provider_failed => {
+            agent.classify_provider_failure(finished.last_error.as_deref())
+        }
         End::Ended { cause, .. } => {
             cause.outcome().unwrap_or(Outcome::BadOutput { why: FailureKind::NoResult })
         }

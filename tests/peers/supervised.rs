@@ -11,7 +11,7 @@ use heartbeat::analyze;
 use heartbeat::app::selftest::{Rig, limits};
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{
-    Background, FailureKind, Outcome, RunId, SessionEnd, SessionId, SessionRef, Stage,
+    Background, FailureKind, Outcome, RunId, SessionEnd, SessionId, SessionRef, Stage, Usd,
 };
 use heartbeat::prompt::Prompts;
 use heartbeat::session::agent::claude::Claude;
@@ -25,6 +25,9 @@ use support::answers;
 use support::messages_api::{Fault, MessagesApi, Reply, Request};
 use support::real_cli::installed;
 use uuid::Uuid;
+
+/// The provider failed; no item is to blame.
+const OUTAGE: Outcome = Outcome::AgentError { why: FailureKind::ApiError };
 
 /// Which tools the agent is given.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -254,7 +257,7 @@ async fn an_agent_with_read_alone_starts_no_process_at_all() {
 }
 
 #[tokio::test]
-async fn a_provider_that_hangs_is_a_stall_however_it_hangs() {
+async fn a_provider_that_hangs_is_to_blame_however_it_hangs() {
     let Some(_) = installed() else { return };
     for fault in
         [Fault::Hang, Fault::HangAfterHeaders, Fault::SilentMidStream, Fault::PingsMidStream]
@@ -262,7 +265,8 @@ async fn a_provider_that_hangs_is_a_stall_however_it_hangs() {
         let api = MessagesApi::start(move |_| Reply::Fault(fault));
         let bench = Bench::new(&api.url(), |_| {});
         let end = bench.run(Tools::Read, |limits| limits.stall = Duration::from_secs(3)).await;
-        assert_eq!(end.outcome, Outcome::Stalled, "{fault:?} {end:?}");
+        assert_eq!(end.outcome, OUTAGE, "{fault:?} {end:?}");
+        assert!(end.usage.reported, "an interrupted agent says what it spent: {fault:?} {end:?}");
         assert_eq!(api.requests().len(), 1, "{fault:?}");
         let began = matches!(fault, Fault::SilentMidStream | Fault::PingsMidStream);
         assert_eq!(end.usage.input_tokens > 0, began, "what was seen counts: {fault:?} {end:?}");
@@ -275,7 +279,29 @@ async fn a_provider_that_hangs_ends_at_the_hard_limit_at_the_latest() {
     let api = MessagesApi::start(|_| Reply::Fault(Fault::HangAfterHeaders));
     let bench = Bench::new(&api.url(), |_| {});
     let end = bench.run(Tools::Read, |limits| limits.hard = Duration::from_secs(4)).await;
-    assert_eq!(end.outcome, Outcome::TimedOut, "{end:?}");
+    assert_eq!(end.outcome, OUTAGE, "{end:?}");
+    assert!(end.usage.reported && end.usage.cost == Usd::ZERO, "{end:?}");
+}
+
+#[tokio::test]
+async fn what_was_spent_before_the_provider_failed_is_known_when_we_end_the_session() {
+    let Some(_) = installed() else { return };
+    let failing: [fn() -> Reply; 2] =
+        [|| Reply::status(529, "Overloaded"), || Reply::Fault(Fault::Hang)];
+    for fails in failing {
+        let api = MessagesApi::start(move |request| match request.number {
+            0 => {
+                let read = Reply::Tools(vec![("Read", json!({ "file_path": "total.rs" }))]);
+                Reply::Billed(Box::new(read), 5_000, 100)
+            }
+            _ => fails(),
+        });
+        let bench = Bench::new(&api.url(), |config| config.agent.max_retries = 10);
+        let end = bench.run(Tools::Read, |limits| limits.hard = Duration::from_secs(6)).await;
+        assert_eq!(end.outcome, OUTAGE, "{end:?}");
+        assert!(end.usage.reported && end.usage.cost > Usd::ZERO, "{end:?}");
+        assert!(!end.outcome.counts_at_worst(&end.usage));
+    }
 }
 
 #[tokio::test]

@@ -40,6 +40,8 @@ pub enum AgentEvent {
     },
     /// A request to the model is open.
     Requesting,
+    /// The model's answer is complete.
+    Answered,
     /// The agent waits before it asks again.
     Retrying {
         /// Which try.
@@ -203,4 +205,11 @@ pub trait Agent: Send + Sync {
     /// It judges an agent that ended by itself. A supervisor that had to end an agent which had
     /// already delivered its result passes `Exit::Code(0)`: the result then speaks for itself.
     fn classify(&self, transcript: &Transcript) -> Outcome;
+
+    /// What it means that the provider kept an agent waiting until it had to be ended; `last_error`
+    /// is what the stream named last.
+    fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
+        let _ = last_error;
+        Outcome::AgentError { why: crate::model::FailureKind::ApiError }
+    }
 }

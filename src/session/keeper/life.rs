@@ -60,12 +60,15 @@ struct Times {
     lease: Instant,
     lease_length: Duration,
     grace: Duration,
+    /// SIGTERM, if SIGINT was not enough.
+    terminate: Option<Instant>,
     kill: Option<Instant>,
 }
 
 impl Times {
     fn next(&self) -> Instant {
-        self.kill.unwrap_or(self.hard).min(self.lease)
+        let next = self.kill.unwrap_or(self.hard).min(self.lease);
+        self.terminate.map_or(next, |terminate| terminate.min(next))
     }
 }
 
@@ -163,6 +166,7 @@ impl Life {
             lease: now + lease_length,
             lease_length,
             grace: Duration::from_millis(order.grace_ms),
+            terminate: None,
             kill: None,
         };
         loop {
@@ -211,23 +215,30 @@ impl Life {
                 ToKeeper::Beat(number) => self.control.send(&FromKeeper::Beat(number)),
                 ToKeeper::Stop if times.kill.is_none() => self.begin(times, None),
                 ToKeeper::Kill => return true,
-                ToKeeper::Stop | ToKeeper::Go(_) => {}
+                ToKeeper::Stop | ToKeeper::Terminate | ToKeeper::Go(_) => {}
             }
         }
         // Nobody is left to wait for: no grace.
         !self.control.is_open()
     }
 
-    /// SIGTERM to the agent; the sweep follows when it has left, or after the grace.
+    /// SIGINT to the agent: an agent that is interrupted still says what it has spent. SIGTERM follows
+    /// after half of the grace, the sweep when it has left or after all of it.
     fn begin(&mut self, times: &mut Times, reason: Option<OwnReason>) {
         if let Some(reason) = reason {
             self.control.send(&FromKeeper::Stopping(reason));
         }
+        self.signal(Signal::SIGINT);
+        let now = Instant::now();
+        times.terminate = Some(now + times.grace / 2);
+        times.kill = Some(now + times.grace);
+    }
+
+    fn signal(&mut self, signal: Signal) {
         match &mut self.tree {
-            Tree::Direct(leader) => terminate(*leader),
-            Tree::Namespace(namespace) => namespace.terminate(),
+            Tree::Direct(leader) => signal_agent(*leader, signal),
+            Tree::Namespace(namespace) => namespace.signal(signal),
         }
-        times.kill = Some(Instant::now() + times.grace);
     }
 
     /// Checks the deadlines; true if the sweep is due at once.
@@ -235,6 +246,10 @@ impl Life {
         let now = Instant::now();
         if times.kill.is_some_and(|kill| now >= kill) {
             return true;
+        }
+        if times.terminate.is_some_and(|terminate| now >= terminate) {
+            times.terminate = None;
+            self.signal(Signal::SIGTERM);
         }
         if now >= times.lease {
             self.control.send(&FromKeeper::Stopping(OwnReason::LeaseMissed));
@@ -342,10 +357,10 @@ pub fn ending_of(status: WaitStatus) -> Option<Ending> {
     }
 }
 
-/// SIGTERM, and SIGCONT so that a stopped process can act on it.
-pub fn terminate(leader: Option<Pid>) {
+/// The signal, and SIGCONT so that a stopped process can act on it.
+pub fn signal_agent(leader: Option<Pid>, signal: Signal) {
     if let Some(leader) = leader {
-        kill(leader, Signal::SIGTERM).ok();
+        kill(leader, signal).ok();
         kill(leader, Signal::SIGCONT).ok();
     }
 }

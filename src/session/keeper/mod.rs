@@ -150,7 +150,7 @@ fn wait_for_go(control: &mut Channel, signals: &Signals) -> Option<Order> {
         while let Some(message) = control.receive_one::<ToKeeper>() {
             match message {
                 ToKeeper::Go(order) => return Some(*order),
-                ToKeeper::Stop | ToKeeper::Kill => return None,
+                ToKeeper::Stop | ToKeeper::Terminate | ToKeeper::Kill => return None,
                 ToKeeper::Beat(_) => {}
             }
         }

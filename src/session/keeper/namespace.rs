@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
 use super::group::task_cap;
-use super::life::{ending_of, terminate};
+use super::life::{ending_of, signal_agent};
 use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
 use super::signals::Signals;
 use super::start;
@@ -120,9 +120,13 @@ impl Namespace {
         })
     }
 
-    /// Asks the init to end the agent.
-    pub fn terminate(&mut self) {
-        self.channel.send(&ToKeeper::Stop);
+    /// Asks the init to signal the agent.
+    pub fn signal(&mut self, signal: Signal) {
+        let message = match signal {
+            Signal::SIGTERM => ToKeeper::Terminate,
+            _ => ToKeeper::Stop,
+        };
+        self.channel.send(&message);
     }
 
     /// What the init reports: the agent's end, or its own.
@@ -216,7 +220,8 @@ impl Init {
             for message in self.channel.receive::<ToKeeper>() {
                 match message {
                     ToKeeper::Go(order) => leader = self.start(&order),
-                    ToKeeper::Stop => terminate(leader),
+                    ToKeeper::Stop => signal_agent(leader, Signal::SIGINT),
+                    ToKeeper::Terminate => signal_agent(leader, Signal::SIGTERM),
                     ToKeeper::Beat(_) | ToKeeper::Kill => {}
                 }
             }

@@ -21,7 +21,7 @@ impl Namespace {
     }
 
     /// Never called.
-    pub fn terminate(&mut self) {
+    pub fn signal(&mut self, _signal: nix::sys::signal::Signal) {
         match *self {}
     }
 

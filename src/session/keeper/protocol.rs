@@ -21,8 +21,10 @@ pub enum ToKeeper {
     Go(Box<Order>),
     /// Heartbeat is alive.
     Beat(u64),
-    /// End it: SIGTERM to the agent, grace, sweep.
+    /// End it: SIGINT to the agent, SIGTERM after half of the grace, sweep after all of it.
     Stop,
+    /// To a namespace's init only: SIGTERM to the agent.
+    Terminate,
     /// End it at once.
     Kill,
 }
@@ -42,7 +44,7 @@ pub struct Order {
     pub stdin: PathBuf,
     /// In all.
     pub hard_ms: u64,
-    /// Between SIGTERM and SIGKILL.
+    /// Between SIGINT and SIGKILL; SIGTERM comes after half of it.
     pub grace_ms: u64,
     /// Longest silence of heartbeat.
     pub lease_ms: u64,

@@ -117,6 +117,8 @@ async fn the_log_tells_each_session_with_its_ids() {
         lines.iter().filter(|line| line["message"] == message).collect()
     };
     let run = of("start")[0]["run_id"].as_str().unwrap().to_owned();
+    assert!(of("start")[0]["work_items"].as_u64().unwrap() > 0, "{lines:#?}");
+    assert!(of("start")[0]["sessions_to_create"].as_u64().unwrap() > 0, "{lines:#?}");
     let (spawned, completed) = (of("spawn"), of("complete"));
     assert!(spawned.len() >= 2 && spawned.len() == completed.len(), "{lines:#?}");
     for line in spawned.iter().chain(&completed) {

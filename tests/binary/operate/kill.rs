@@ -52,7 +52,7 @@ async fn a_killed_session_leaves_nothing_and_is_told_as_cancelled() {
     assert_eq!(session["survivors"], 0);
     let told = lines(&world.path("log"));
     let told = told.iter().find(|line| line["message"] == "kill").expect("a line about the kill");
-    assert_eq!((&told["session_id"], &told["signal"]), (&id.as_str().into(), &"SIGTERM".into()));
+    assert_eq!((&told["session_id"], &told["signal"]), (&id.as_str().into(), &"SIGINT".into()));
     assert_eq!(told["run_id"], session["run"]);
     assert_eq!((&told["reason"], &told["asked_by"]), (&"cancelled".into(), &"operator".into()));
     let stopping = world.events().into_iter().find(|event| event["event"] == "session_stopping");
@@ -171,9 +171,20 @@ async fn the_id_that_status_shows_ends_that_session_and_no_other() {
     assert_eq!((rest.code(), rest.json().as_array().unwrap().len()), (0, 1), "{}", rest.stdout);
     assert_eq!(finish(run).await.code(), 0);
 
+    let elsewhere = world.run(&["retry", "--parked", "--area", "Nowhere"]).await;
+    assert!(
+        elsewhere.stdout.starts_with("no item is parked in the area Nowhere\n"),
+        "{elsewhere:?}"
+    );
+    assert!(elsewhere.stdout.contains("stopped_by_operator (3)"), "{elsewhere:?}");
+    let story = world.run(&["show", number, "--json"]).await.json();
+    let area = story["item"]["area_path"].as_str().expect("its area").to_owned();
+    let there = world.run(&["retry", "--parked", "--area", &area.to_uppercase(), "--json"]).await;
+    let there = there.json()["queued"].as_u64().unwrap();
+    assert!((1..=3).contains(&there), "{there} in {area}");
     let parked =
         world.run(&["retry", "--parked", "--reason", "stopped_by_operator", "--json"]).await;
-    assert_eq!(parked.json()["queued"], 3, "{}", parked.stdout);
+    assert_eq!(parked.json()["queued"], 3 - there, "{}", parked.stdout);
     let again = world.run(&["retry", "--parked", "--reason", "stopped_by_operator"]).await;
     assert_eq!(again.stdout, "no parked items\n");
 }

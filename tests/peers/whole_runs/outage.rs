@@ -55,6 +55,10 @@ fn all_done(world: &World) {
 }
 
 async fn replay(failing: fn(&Request) -> Option<Reply>) {
+    replay_with("", failing).await;
+}
+
+async fn replay_with(more: &str, failing: fn(&Request) -> Option<Reply>) {
     let down = Arc::new(AtomicBool::new(true));
     let outage = Arc::clone(&down);
     let world = World::new(move |request| {
@@ -62,6 +66,7 @@ async fn replay(failing: fn(&Request) -> Option<Reply>) {
         failure.unwrap_or_else(|| well(request))
     });
     let Some(world) = world.await else { return };
+    world.configure(more);
     for _ in 0..4 {
         let said = world.once().await;
         assert_eq!(attempts(&said.json), [0], "{:#}\n{}", said.json, said.stderr);
@@ -85,6 +90,22 @@ async fn an_overloaded_provider_costs_nobody_anything() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_connections_cost_nobody_anything() {
     replay(|_| Some(Reply::Fault(Fault::DropEarly))).await;
+}
+
+/// Such sessions are ended by us: by the stall limit, or by the limit of their time.
+const IMPATIENT: &str = "stall = \"3s\"\nliveness = \"1s\"\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_accepts_and_never_answers_costs_nobody_anything() {
+    replay_with(IMPATIENT, |_| Some(Reply::Fault(Fault::Hang))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deep_model_that_falls_silent_costs_nobody_anything() {
+    replay_with(IMPATIENT, |request| {
+        (!is_triage(request)).then_some(Reply::Fault(Fault::HangAfterHeaders))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

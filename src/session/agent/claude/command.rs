@@ -113,7 +113,8 @@ pub fn env(config: &Config, environment: &Environment, task: &Task) -> Vec<(OsSt
 /// The arguments of one session, after the configured command.
 pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
     let mut args = Arguments::default();
-    args.add(["-p", "--output-format", "stream-json", "--verbose"]);
+    // Partial messages show whether the provider answers, which a silent stream does not.
+    args.add(["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]);
     if config.agent.auth == AgentAuth::ApiKey {
         args.add(["--bare"]);
     }
@@ -133,7 +134,7 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
             if config.analyze.fallback_model != config.analyze.model {
                 args.add_unless_empty("--fallback-model", &config.analyze.fallback_model);
             }
-            args.add(["--tools", "Read", "--include-partial-messages"]);
+            args.add(["--tools", "Read"]);
             args.bounds(config.analyze.max_turns, config.analyze.max_cost);
         }
     }
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn triage_has_no_tools_and_runs_bare() {
-        let expected = "-p --output-format stream-json --verbose --bare --restricted \
+        let expected = "-p --output-format stream-json --verbose --include-partial-messages --bare --restricted \
             --strict-mcp-config --setting-sources '' --disable-slash-commands \
             --no-session-persistence --permission-mode dontAsk --permission-prompts none \
             --session-id 0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001 --model haiku --effort low \
@@ -215,11 +216,11 @@ mod tests {
 
     #[test]
     fn deep_reads_only() {
-        let expected = "-p --output-format stream-json --verbose --bare --restricted \
+        let expected = "-p --output-format stream-json --verbose --include-partial-messages --bare --restricted \
             --strict-mcp-config --setting-sources '' --disable-slash-commands \
             --no-session-persistence --permission-mode dontAsk --permission-prompts none \
             --session-id 0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001 --model sonnet \
-            --fallback-model haiku --tools Read --include-partial-messages --max-turns 12 \
+            --fallback-model haiku --tools Read --max-turns 12 \
             --max-budget-usd 0.5 --system-prompt-file /scratch/s1/system-prompt.md \
             --json-schema {\"type\":\"object\"}";
         assert_eq!(words(&config(), Stage::Deep), expected);

@@ -62,4 +62,8 @@ impl Agent for Claude {
     fn classify(&self, transcript: &Transcript) -> Outcome {
         outcome::classify(transcript, Expected::Structured)
     }
+
+    fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
+        outcome::provider_failure(last_error.unwrap_or_default())
+    }
 }

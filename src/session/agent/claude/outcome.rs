@@ -90,6 +90,15 @@ fn reported_error(result: &AgentResult, last_error: &str) -> Outcome {
     }
 }
 
+/// A call that had not succeeded when the session was ended. Only limits are told apart: what
+/// concerns the request itself is not retried by the CLI.
+pub fn provider_failure(last_error: &str) -> Outcome {
+    match api_failure(&AgentResult::default(), last_error) {
+        limit @ Outcome::ProviderLimit { .. } => limit,
+        _ => Outcome::AgentError { why: FailureKind::ApiError },
+    }
+}
+
 /// A failed call: the stream's own name for it first, then the status, then the text.
 fn api_failure(result: &AgentResult, last_error: &str) -> Outcome {
     let text = result.text.as_deref().unwrap_or_default().to_ascii_lowercase();

@@ -204,6 +204,7 @@ impl ClaudeDecoder {
                 vec![AgentEvent::Content]
             }
             "content_block_start" | "content_block_delta" => vec![AgentEvent::Content],
+            "message_stop" => vec![AgentEvent::Answered],
             _ => vec![AgentEvent::Alive { kind: shortened("stream_event/", kind) }],
         }
     }

@@ -1,0 +1,139 @@
+//! How long a session has waited for the model provider, and whether that is why it had to be ended.
+//!
+//! Pure: the conversation reports what the agent says, the supervisor asks when it ends a session.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::machine::Cause;
+use crate::model::FailureKind;
+
+/// What the provider owes the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProviderWait {
+    /// Since when the next part of an answer is due; none: the agent has something else to do.
+    due_since: Option<Instant>,
+    /// A part of the answer has come.
+    begun: bool,
+    /// A request failed and nothing has come since.
+    failing: bool,
+    /// Time lost to failures that are over.
+    lost: Duration,
+}
+
+impl ProviderWait {
+    /// A request is on its way.
+    pub fn asked(&mut self, now: Instant) {
+        self.due_since.get_or_insert(now);
+    }
+
+    /// A request failed; the agent asks again.
+    pub fn failed(&mut self, now: Instant) {
+        self.asked(now);
+        self.failing = true;
+    }
+
+    /// A part of the answer is there, more is due.
+    pub fn answering(&mut self, now: Instant) {
+        self.answered(now);
+        self.due_since = Some(now);
+        self.begun = true;
+    }
+
+    /// The answer is complete, or the agent is busy with it.
+    pub fn answered(&mut self, now: Instant) {
+        if let Some(since) = self.due_since.take().filter(|_| self.failing) {
+            self.lost += now.saturating_duration_since(since);
+        }
+        self.failing = false;
+        self.begun = false;
+    }
+
+    /// Is the provider to blame for the end of a session that ran for `elapsed`? It is if it fell
+    /// silent for the whole stall limit, was failing when the time was up, or kept requests waiting
+    /// for at least half of its time.
+    pub fn explains(&self, cause: Cause, elapsed: Duration, now: Instant) -> bool {
+        match cause {
+            Cause::Stalled => self.due_since.is_some(),
+            Cause::HardLimit | Cause::Cancelled(FailureKind::RunDeadline) => {
+                let unanswered = self.due_since.filter(|_| !self.begun);
+                let due = unanswered.map(|since| now.saturating_duration_since(since));
+                self.failing || (self.lost + due.unwrap_or_default()) * 2 >= elapsed
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Story(ProviderWait, Instant);
+
+    impl Story {
+        fn new() -> Self {
+            let now = Instant::now();
+            let mut wait = ProviderWait::default();
+            wait.asked(now);
+            Self(wait, now)
+        }
+
+        fn after(&mut self, seconds: u64, step: impl FnOnce(&mut ProviderWait, Instant)) {
+            let now = self.1 + Duration::from_secs(seconds);
+            step(&mut self.0, now);
+        }
+
+        fn blames(&self, cause: Cause, seconds: u64) -> bool {
+            let elapsed = Duration::from_secs(seconds);
+            self.0.explains(cause, elapsed, self.1 + elapsed)
+        }
+    }
+
+    #[test]
+    fn a_provider_that_never_answers_is_to_blame() {
+        let story = Story::new();
+        for cause in [Cause::HardLimit, Cause::Stalled, Cause::Cancelled(FailureKind::RunDeadline)]
+        {
+            assert!(story.blames(cause, 600), "{cause:?}");
+        }
+        for cause in [
+            Cause::InitTimeout,
+            Cause::TooManyProcesses,
+            Cause::Cancelled(FailureKind::Operator),
+            Cause::KeeperLost,
+        ] {
+            assert!(!story.blames(cause, 600), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_works_for_most_of_its_time_is_not_excused() {
+        let mut silent = Story::new();
+        silent.after(1, ProviderWait::answering);
+        assert!(!silent.blames(Cause::HardLimit, 600), "who knows what it does");
+        let mut story = Story::new();
+        for second in 1..500 {
+            story.after(second, ProviderWait::answering);
+        }
+        assert!(!story.blames(Cause::HardLimit, 600), "slow to finish");
+        assert!(story.blames(Cause::Stalled, 920), "silent in the middle of an answer");
+        story.after(590, ProviderWait::answered);
+        story.after(591, ProviderWait::asked);
+        assert!(!story.blames(Cause::HardLimit, 600));
+        story.after(592, ProviderWait::failed);
+        assert!(story.blames(Cause::HardLimit, 600), "failing when the time is up");
+    }
+
+    #[test]
+    fn time_lost_to_failures_counts_when_they_are_over() {
+        let mut story = Story::new();
+        story.after(1, ProviderWait::failed);
+        story.after(320, ProviderWait::answering);
+        story.after(321, ProviderWait::answered);
+        assert!(story.blames(Cause::HardLimit, 600));
+        assert!(!story.blames(Cause::HardLimit, 700));
+        assert!(!story.blames(Cause::Stalled, 1000), "it owes nothing: a tool hangs");
+    }
+}
