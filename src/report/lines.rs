@@ -154,10 +154,14 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
 
 /// Money spent; what is only an estimate says so.
 pub fn amount(spending: &StageSpending) -> String {
-    match spending.estimated {
+    let spent = match spending.estimated {
         Usd::ZERO => spending.spent.to_string(),
         estimated if estimated == spending.spent => format!("{estimated} (estimated)"),
         estimated => format!("{} ({estimated} of it estimated)", spending.spent),
+    };
+    match spending.reserved {
+        Usd::ZERO => spent,
+        reserved => format!("{spent}, {reserved} reserved"),
     }
 }
 

@@ -13,12 +13,14 @@ use crate::process::program;
 use crate::schedule::{Schedule, day_in};
 use crate::settings::Config;
 use crate::store::{
-    ActiveSession, Held, ItemState, RunLock, RunRow, Spending, StageSpending, Store, StoreError,
-    Totals, Undelivered,
+    ActiveSession, Held, ItemState, Message, RunLock, RunRow, Spending, StageSpending, Store,
+    StoreError, Totals, Undelivered,
 };
 
 /// How many runs the history shows.
 const RUNS: u32 = 60;
+/// How many undelivered messages are listed.
+const MESSAGES: u32 = 20;
 
 /// The present, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,8 +53,9 @@ pub struct Facts {
     pub provider: Option<Hold>,
     /// The model provider's circuit breaker.
     pub provider_breaker: Breaker,
-    /// Comments and digests that are not delivered.
+    /// Comments and digests that are not delivered: how many, and the newest of them with the reason.
     pub outbox: Undelivered,
+    pub outbox_messages: Vec<Message>,
     /// What is wrong with the agent's configuration, as the last session has shown.
     pub agent_fault: Option<String>,
     /// Money today, in the schedule's time zone.
@@ -128,6 +131,7 @@ impl Facts {
             provider: None,
             provider_breaker: Breaker::default(),
             outbox: Undelivered::default(),
+            outbox_messages: Vec::new(),
             agent_fault: None,
             today: Spending::default(),
             today_by_stage: Vec::new(),
@@ -193,6 +197,9 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     facts.provider_breaker = provider.breaker;
     facts.agent_fault = provider.agent_fault;
     facts.outbox = store.outbox().undelivered().await?;
+    if facts.outbox != Undelivered::default() {
+        facts.outbox_messages = store.outbox().open(MESSAGES).await?;
+    }
     facts.config_fault = store.events().last_config_fault().await?;
     if let Some(memory) = store.sources().memory(config.source.name.clone()).await? {
         facts.source = serde_json::from_str(&memory).map_err(StoreError::Unreadable)?;

@@ -29,7 +29,7 @@ type Fill = fn(&mut Family<'_>, &Facts, &Health);
 
 /// Every family: name without the prefix, kind, help, samples.
 #[rustfmt::skip]
-pub const FAMILIES: [(&str, Kind, &str, Fill); 29] = [
+pub const FAMILIES: [(&str, Kind, &str, Fill); 34] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
@@ -128,17 +128,37 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 29] = [
         family.add("", &[("window", "day")], facts.limits.per_day.dollars());
         family.add("", &[("window", "run")], facts.limits.per_run.dollars());
     }),
+    ("budget_spent_usd", Kind::Gauge, "Booked for sessions that have ended, in US dollars, by window.", |family, facts, _| {
+        family.add("", &[("window", "day")], facts.today.spent.dollars());
+        family.add("", &[("window", "run")], in_progress(facts).spent.dollars());
+    }),
+    ("budget_reserved_usd", Kind::Gauge, "Worst cases of sessions that are alive, in US dollars, by window; not spent.", |family, facts, _| {
+        family.add("", &[("window", "day")], facts.today.reserved.dollars());
+        family.add("", &[("window", "run")], in_progress(facts).reserved.dollars());
+    }),
+    ("budget_estimated_usd", Kind::Gauge, "The part of what was booked today that is an estimate: worst cases of sessions that never reported a cost.", |family, facts, _| {
+        family.set(facts.today_by_stage.iter().map(|stage| stage.estimated.dollars()).sum());
+    }),
     ("budget_remaining_usd", Kind::Gauge, "Budget neither spent nor reserved, in US dollars, by window.", |family, facts, _| {
         let left = |cap: crate::model::Usd, used: crate::store::Spending| cap.saturating_sub(used.committed()).dollars();
         family.add("", &[("window", "day")], left(facts.limits.per_day, facts.today));
-        let run = if facts.running().is_some() { facts.run_spending } else { crate::store::Spending::default() };
-        family.add("", &[("window", "run")], left(facts.limits.per_run, run));
+        family.add("", &[("window", "run")], left(facts.limits.per_run, in_progress(facts)));
     }),
     ("circuit_state", Kind::Gauge, "1 for the current state of the source's circuit breaker, 0 for the others.", |family, facts, _| {
         let now = facts.source.breaker.state.into_str();
         for state in ["closed", "open", "half_open"] {
             family.add("", &[("state", state)], flag(state == now));
         }
+    }),
+    ("provider_circuit_state", Kind::Gauge, "1 for the current state of the model provider's circuit breaker, 0 for the others.", |family, facts, _| {
+        let now = facts.provider_breaker.state.into_str();
+        for state in ["closed", "open", "half_open"] {
+            family.add("", &[("state", state)], flag(state == now));
+        }
+    }),
+    ("outbox_messages", Kind::Gauge, "Comments and digests that are not delivered, by state: pending or given up (failed).", |family, facts, _| {
+        family.add("", &[("state", "pending")], facts.outbox.pending.into());
+        family.add("", &[("state", "failed")], facts.outbox.failed.into());
     }),
     ("provider_suspended", Kind::Gauge, "1 while the agent's provider is suspended.", |family, facts, _| {
         family.set(flag(facts.provider.is_some()));
@@ -150,6 +170,11 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 29] = [
         family.set(count(facts.clients));
     }),
 ];
+
+/// Money of the run in progress.
+fn in_progress(facts: &Facts) -> crate::store::Spending {
+    facts.running().map(|_| facts.run_spending).unwrap_or_default()
+}
 
 /// The samples of one family, as they are written.
 pub struct Family<'a> {

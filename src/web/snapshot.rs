@@ -76,10 +76,14 @@ pub fn state(
         },
         "provider": facts.provider,
         "provider_breaker": facts.provider_breaker,
-        "outbox": facts.outbox,
+        "outbox": {
+            "pending": facts.outbox.pending, "failed": facts.outbox.failed,
+            "messages": facts.outbox_messages,
+        },
         "budget": {
             "day": facts.today, "per_day": facts.limits.per_day,
             "run": facts.run_spending, "per_run": facts.limits.per_run,
+            "by_stage": facts.today_by_stage,
         },
         "schedule": {
             "cron": config.schedule.cron,
