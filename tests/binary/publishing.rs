@@ -1,5 +1,5 @@
-//! The real binary is killed with SIGKILL at every fault point of a run that writes its finding back:
-//! in the end the finding stands on its item exactly once.
+//! The real binary is killed with SIGKILL at every fault point of a run that writes its finding back,
+//! or its disk is full: in the end the finding stands on its item exactly once.
 
 use std::path::Path;
 use std::process::Output;
@@ -48,7 +48,22 @@ impl Team {
     }
 
     async fn once(&self, fault_point: Option<u32>) -> Output {
-        let mut command = Command::new(BINARY);
+        let mut command = self.prepare(Command::new(BINARY));
+        if let Some(point) = fault_point {
+            command.env("HEARTBEAT_TEST_FAULT_POINT", point.to_string());
+        }
+        command.output().await.unwrap()
+    }
+
+    /// A run in which no file may grow beyond so many KiB.
+    async fn once_within(&self, limit: u32) -> Output {
+        let mut command = Command::new("bash");
+        let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" \"$@\"");
+        command.args(["-c", &script, BINARY]);
+        self.prepare(command).output().await.unwrap()
+    }
+
+    fn prepare(&self, mut command: Command) -> Command {
         command
             .args(["--once", "--json", "--quiet", "--config"])
             .arg(self.folder.path().join("heartbeat.toml"))
@@ -56,10 +71,7 @@ impl Team {
             .arg(self.state())
             .env("AZURE_DEVOPS_PAT", "right")
             .env("ANTHROPIC_API_KEY", "of-the-agent");
-        if let Some(point) = fault_point {
-            command.env("HEARTBEAT_TEST_FAULT_POINT", point.to_string());
-        }
-        command.output().await.unwrap()
+        command
     }
 
     /// How many of our comments each item has.
@@ -85,27 +97,56 @@ async fn crash_at(point: u32) -> Option<bool> {
     if output.status.code().is_some() {
         return None;
     }
-    let state = team.state();
-    let stored = state.join("heartbeat.db").exists()
-        && figure(&state, "SELECT count(*) FROM sqlite_schema WHERE name = 'outbox'") == 1
-        && figure(&state, "SELECT count(*) FROM outbox WHERE state = 'pending'") > 0;
-    for _ in 0..3 {
-        let output = team.once(None).await;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(matches!(output.status.code(), Some(0 | 10)), "killed at point {point}: {said}");
-    }
-    let findings = figure(&state, "SELECT count(*) FROM findings");
-    assert!(findings > 0, "killed at point {point}");
-    let once = vec![1; usize::try_from(findings).unwrap()];
-    assert_eq!(team.own_comments(), once, "killed at point {point}");
-    for (sql, expected) in [
-        ("SELECT count(DISTINCT key) FROM findings", findings),
-        ("SELECT count(*) FROM outbox WHERE state = 'delivered'", findings),
-        ("SELECT count(*) FROM outbox WHERE state <> 'delivered'", 0),
-    ] {
-        assert_eq!(figure(&state, sql), expected, "killed at point {point}: {sql}");
-    }
+    let stored = team.has_stored_a_comment();
+    team.publishes_each_finding_once(&format!("killed at point {point}")).await;
     Some(stored)
+}
+
+impl Team {
+    fn has_stored_a_comment(&self) -> bool {
+        let state = self.state();
+        state.join("heartbeat.db").exists()
+            && figure(&state, "SELECT count(*) FROM sqlite_schema WHERE name = 'outbox'") == 1
+            && figure(&state, "SELECT count(*) FROM outbox WHERE state = 'pending'") > 0
+    }
+
+    /// The next runs deliver what is left, and our own comments wake no item.
+    async fn publishes_each_finding_once(&self, after: &str) {
+        for _ in 0..3 {
+            let output = self.once(None).await;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(0 | 10)), "{after}: {said}");
+        }
+        let state = self.state();
+        let findings = figure(&state, "SELECT count(*) FROM findings");
+        assert!(findings > 0, "{after}");
+        let once = vec![1; usize::try_from(findings).unwrap()];
+        assert_eq!(self.own_comments(), once, "{after}");
+        for (sql, expected) in [
+            ("SELECT count(DISTINCT key) FROM findings", findings),
+            ("SELECT count(*) FROM outbox WHERE state = 'delivered'", findings),
+            ("SELECT count(*) FROM outbox WHERE state <> 'delivered'", 0),
+        ] {
+            assert_eq!(figure(&state, sql), expected, "{after}: {sql}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_a_finding_is_published_exactly_once() {
+    let (mut failed, mut with_comment) = (0, 0);
+    for limit in (240..=440).step_by(20) {
+        let team = Team::new().await;
+        let output = team.once_within(limit).await;
+        if matches!(output.status.code(), Some(0 | 10)) {
+            break;
+        }
+        failed += 1;
+        with_comment += u32::from(team.has_stored_a_comment() || !team.own_comments().is_empty());
+        team.publishes_each_finding_once(&format!("files of at most {limit} KiB")).await;
+    }
+    println!("{failed} full disks, {with_comment} of them after a comment was stored");
+    assert!(failed >= 2, "only {failed} limits were met");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]
 
+mod areas;
 mod background;
 mod bounds;
 mod fairness;

@@ -54,20 +54,21 @@ async fn an_outage_of_everything_leaves_the_queue_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path());
     world.outside.lock().unwrap().outage = vec![Stage::Triage, Stage::Deep];
-    for number in 1..=8 {
+    // A day of half-hourly ticks.
+    for number in 1..=48 {
         assert_eq!(tick(&world).await, RunOutcome::NotNow);
         nobody_paid(&world);
         // One triage session per run until the breaker opens, then one probe.
         assert_eq!(started(&world), number);
     }
     let record = Store::open(&world.state).unwrap().provider().record().await.unwrap();
-    assert_eq!(record.breaker.failures, 8);
+    assert_eq!(record.breaker.failures, 48);
     world.outside.lock().unwrap().outage.clear();
     all_is_well(&world).await;
     let events =
         |name: &str| world.count(&format!("SELECT count(*) FROM events WHERE event = '{name}'"));
     // Opened once; each probe half-opens it and opens it again; the last one closes it.
-    assert_eq!(events("provider_breaker_changed"), 1 + 2 * 5 + 2);
+    assert_eq!(events("provider_breaker_changed"), 1 + 2 * 45 + 2);
     assert_eq!(events("item_parked"), 0);
 }
 

@@ -426,4 +426,14 @@ mod tests {
         assert_eq!(seconds("soon"), None);
         assert_eq!(seconds("NaN"), None);
     }
+
+    #[test]
+    fn a_denied_write_names_the_scope_for_writing() {
+        let facts = answer(403, "application/json");
+        let write = classify(&facts, b"{}", RequestInfo { writes: true, ..ASKED });
+        assert!(write.message.contains("vso.work_write"), "{}", write.message);
+        assert!(write.message.contains("write_back"), "{}", write.message);
+        let read = classify(&facts, b"{}", ASKED);
+        assert!(!read.message.contains("work_write"), "{}", read.message);
+    }
 }

@@ -84,6 +84,53 @@ fn most_agents_of_three_states(per_machine: u32) -> (usize, usize) {
 }
 
 #[test]
+fn three_daemons_share_the_session_slots_of_the_machine_and_get_all_their_work_done() {
+    use nix::sys::signal::Signal;
+    const LIMIT: usize = 2;
+    let shared = tempfile::tempdir().unwrap();
+    let worlds = [World::new(150), World::new(150), World::new(150)];
+    let slots = format!("limits.slots_dir={}", shared.path().join("slots").display());
+    let limit = format!("limits.max_live_sessions_per_machine={LIMIT}");
+    let args = ["--set", "schedule.cron=* * * * * *", "--set", &slots, "--set", &limit];
+    let more = ["--set", "limits.max_live_sessions=3", "--set", "limits.run_deadline=30m"];
+    let start = |world: &World| Running::start(world.demo(&[&args[..], &more[..]].concat()));
+    let mut daemons: Vec<Running> = worlds.iter().map(start).collect();
+    let is_done = |world: &World| {
+        let figure = |sql| world.database().query_row(sql, [], |row| row.get::<_, i64>(0)).ok();
+        let open = "SELECT count(*) FROM heartbeat_state WHERE phase IN ('pending', 'claimed')";
+        world.state().join("heartbeat.db").exists()
+            && figure("SELECT count(*) FROM findings").is_some_and(|findings| findings > 0)
+            && figure(open) == Some(0)
+    };
+    let (mut done, mut most, mut samples) = ([false; 3], 0, 0_u32);
+    let began = std::time::Instant::now();
+    while done != [true; 3] {
+        let live: usize = worlds.iter().map(|world| world.live_agents().len()).sum();
+        assert!(live <= LIMIT, "{live} agents at once");
+        most = most.max(live);
+        samples += 1;
+        for (done, world) in done.iter_mut().zip(&worlds) {
+            *done = *done || is_done(world);
+        }
+        assert!(!daemons.iter_mut().any(Running::ended), "a daemon ended");
+        assert!(began.elapsed() < support::PATIENCE, "done: {done:?} after {samples} samples");
+    }
+    assert_eq!(most, LIMIT, "the limit is used, in {samples} samples");
+    for daemon in &daemons {
+        daemon.signal(Signal::SIGTERM);
+    }
+    for daemon in daemons {
+        let output = daemon.output();
+        assert_eq!(code(&output), 143, "{}", text(&output));
+    }
+    let processes = |world: &World| world.session_processes();
+    assert_eq!(worlds.iter().flat_map(processes).collect::<Vec<_>>(), Vec::<u32>::new());
+    let live = "SELECT count(*) FROM heartbeat_active_sessions";
+    assert_eq!(worlds.iter().map(|world| world.figure(live)).sum::<i64>(), 0);
+    println!("three daemons: at most {most} agents at once in {samples} samples");
+}
+
+#[test]
 fn three_states_share_the_session_slots_of_the_machine() {
     let (most, _) = most_agents_of_three_states(100);
     assert!(most > 2, "without the shared limit the samples see only {most} agents at once");

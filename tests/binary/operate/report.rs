@@ -138,6 +138,84 @@ async fn a_chat_that_is_gone_fails_no_run() {
     assert!(!said.stderr.contains("hook/secret"), "{}", said.stderr);
 }
 
+/// What a chat does with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Refuses,
+    NeverAnswers,
+    Listens,
+}
+
+/// A chat whose mood the test sets, and what arrived with which mood.
+async fn moody_chat() -> (String, Arc<Mutex<Mood>>, Arc<Mutex<Vec<(Mood, Value)>>>) {
+    let mood = Arc::new(Mutex::new(Mood::Refuses));
+    let heard: Arc<Mutex<Vec<(Mood, Value)>>> = Arc::default();
+    let (now, log) = (Arc::clone(&mood), Arc::clone(&heard));
+    let receive = move |axum::Json(message): axum::Json<Value>| {
+        let mood = *now.lock().unwrap();
+        log.lock().unwrap().push((mood, message));
+        async move {
+            match mood {
+                Mood::Refuses => StatusCode::FORBIDDEN,
+                Mood::NeverAnswers => std::future::pending().await,
+                Mood::Listens => StatusCode::OK,
+            }
+        }
+    };
+    let router = axum::Router::new().route("/hook", axum::routing::post(receive));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/hook", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (address, mood, heard)
+}
+
+/// Time passes: what waits in the outbox is due.
+fn make_due(world: &World) -> i64 {
+    let database = rusqlite::Connection::open(world.path("state/heartbeat.db")).unwrap();
+    database.execute("UPDATE outbox SET next_attempt = 0 WHERE state = 'pending'", []).unwrap();
+    let pending = "SELECT count(*) FROM outbox WHERE state = 'pending' AND kind = 'digest'";
+    database.query_row(pending, [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn a_digest_that_failed_or_was_cut_off_by_a_crash_is_delivered_by_a_later_run() {
+    let (address, mood, heard) = moody_chat().await;
+    let world = World::new().await.with("CHAT", &address);
+    let args = ["--once", "--quiet", "--set", "report.webhook_env=CHAT"];
+    assert_eq!(world.run(&args).await.code(), 0, "a chat fails no run");
+    let status = world.run(&["status", "--json"]).await.json();
+    assert_eq!(status["outbox"]["pending"], 1, "{status:#}");
+    let why = status["undelivered"][0]["last_error"].as_str().unwrap();
+    assert!(why.contains("403"), "{status:#}");
+
+    // The next attempt is cut off by a crash.
+    *mood.lock().unwrap() = Mood::NeverAnswers;
+    assert_eq!(make_due(&world), 1);
+    let mut crashing = world.start(&args);
+    let called = || async {
+        heard.lock().unwrap().iter().any(|(mood, _)| *mood == Mood::NeverAnswers).then_some(())
+    };
+    support::until("a call of the chat", called).await;
+    crashing.kill().await.unwrap();
+
+    *mood.lock().unwrap() = Mood::Listens;
+    assert!(make_due(&world) >= 1, "it is still to be delivered");
+    assert_eq!(world.run(&args).await.code(), 0);
+    let delivered = |which: &Value| {
+        let heard = heard.lock().unwrap();
+        heard.iter().filter(|(mood, text)| *mood == Mood::Listens && text == which).count()
+    };
+    let first = heard.lock().unwrap()[0].1.clone();
+    assert_eq!(delivered(&first), 1, "{:#?}", heard.lock().unwrap());
+    assert_eq!(make_due(&world), 0);
+    let before = heard.lock().unwrap().len();
+    let status = world.run(&["status", "--json"]).await.json();
+    assert_eq!((&status["outbox"]["pending"], &status["outbox"]["failed"]), (&0.into(), &0.into()));
+    world.run(&args).await;
+    assert_eq!(delivered(&first), 1, "and only once");
+    assert!(heard.lock().unwrap().len() <= before + 1);
+}
+
 /// Every credential that heartbeat holds, in every text of a finding.
 const TELLTALE: &str = r#"
 "$AGENT" simulate agent "$@" | sed 's/This answer comes from/the-agent-s-key_* a-good-token/g; s/Follow it through/a-good-token/g'

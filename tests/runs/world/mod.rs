@@ -83,6 +83,8 @@ pub struct Outside {
     pub pages_until_failure: Option<u32>,
     /// Every session that got a row: stage, item, version, how it ended.
     pub started: Vec<(Stage, i64, u32, Outcome)>,
+    /// Sessions that hung until they were stopped.
+    pub hanging: u32,
     /// Most rows ever open at once.
     pub most_live: u32,
     /// Seconds since the tracker's own clock began: nobody sets that one back.

@@ -123,6 +123,7 @@ impl ScriptedSessions {
             output["files"] = json!([{"path": path, "reason": "It is there."}]);
         }
         if play == Play::Hangs {
+            self.world.outside.lock().unwrap().hanging += 1;
             let known = stop.state();
             let asked = stop.changed(known).await.reason.unwrap();
             end = SessionEnd::empty(Outcome::Cancelled { why: asked.kind() });

@@ -25,7 +25,7 @@ fn work_item(id: i64, tracked: &Tracked) -> WorkItem {
         created_at: None,
         priority: Some(tracked.priority),
         severity: None,
-        area_path: None,
+        area_path: Some(format!("Shop\\Team {}", id % 2)),
         iteration_path: None,
         assigned_to: None,
         tags: vec![format!("rev {}", tracked.rev)],
