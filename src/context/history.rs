@@ -31,6 +31,17 @@ pub struct Commit {
     pub files: Vec<u32>,
 }
 
+impl Commit {
+    /// Its id as git writes it.
+    pub(super) fn hex(&self) -> String {
+        hex(&self.id)
+    }
+}
+
+fn hex(id: &CommitId) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The past of a repository, as far back as is worth looking.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
@@ -156,7 +167,6 @@ fn describe(
         "--relative",
         "--format=%x01%H%x02%ct%x02%s%x02%b%x02",
     ];
-    let hex = |id: &CommitId| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let input: String = ids.iter().map(|id| hex(id) + "\n").collect();
     Ok(parse(&git::output_for(repository, &arguments, input, BOUNDS)?))
 }

@@ -7,9 +7,11 @@
 use std::collections::HashMap;
 
 use super::ContextError;
+use super::build::read_text;
 use super::document::Field;
 use super::index::Index;
 use super::kind::Kind;
+use super::language::Language;
 use super::scan::folder_of;
 use super::signals::Signals;
 use super::term::{self, Space, Term};
@@ -18,6 +20,8 @@ use super::term::{self, Space, Term};
 const SOURCES: usize = 10;
 /// The first few, whose company counts.
 const NEIGHBOURS: usize = 5;
+/// The first few, of which those that stand for their folder are read.
+const BARRELS: usize = 60;
 /// Files to which links are followed.
 const TARGETS: usize = 400;
 
@@ -43,7 +47,7 @@ pub(super) fn add(
     used(index, &sources, &targets, all)?;
     tested(index, order, all);
     beside(index, &sources, all);
-    declares(index, all);
+    declares(index, order, all);
     Ok(())
 }
 
@@ -156,13 +160,83 @@ fn beside(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
     }
 }
 
-/// Type declarations beside the code that they describe.
-fn declares(index: &Index, all: &mut [Signals]) {
+/// Type declarations beside the code that they describe, and files that only pass on what others
+/// hold.
+fn declares(index: &Index, order: &[(f64, usize)], all: &mut [Signals]) {
     for (signals, entry) in all.iter_mut().zip(index.files()) {
         signals.declares = f64::from(u8::from(is_declaration(&entry.path)));
+    }
+    for (_, file) in order.iter().take(BARRELS) {
+        let entry = &index.files()[*file];
+        let name = entry.path.rsplit('/').next().unwrap_or_default();
+        if name.starts_with("index.") && entry.language == Language::Script {
+            let text = read_text(&index.root().join(&entry.path));
+            if text.is_some_and(|text| is_barrel(&text)) {
+                all[*file].declares = 1.0;
+            }
+        }
     }
 }
 
 fn is_declaration(path: &str) -> bool {
     [".d.ts", ".d.mts", ".d.cts", ".pyi"].iter().any(|end| path.ends_with(end))
+}
+
+/// Does a module nothing but import and export what stands elsewhere?
+fn is_barrel(text: &str) -> bool {
+    let text = without_comments(text);
+    let mut statements = text.split(';').flat_map(|part| part.split("\n\n")).map(str::trim);
+    let mut exports = 0;
+    let only_passes_on = statements.by_ref().filter(|statement| !statement.is_empty()).all(|own| {
+        own.lines().filter(|line| !line.trim().is_empty()).all(|line| {
+            let line = line.trim();
+            let begins = |word: &str| line.starts_with(word);
+            exports += usize::from(begins("export"));
+            let names = |c: char| c.is_alphanumeric() || "_$,*{} \t".contains(c);
+            begins("export *")
+                || begins("export {")
+                || begins("export type {")
+                || begins("import ")
+                || begins("'use ")
+                || begins("\"use ")
+                || (begins("export default ") && line["export default ".len()..].chars().all(names))
+                || begins("} from")
+                || line.chars().all(names)
+        })
+    });
+    exports > 0 && only_passes_on
+}
+
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("/*");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let text =
+        parts.fold(first, |kept, part| kept + part.split_once("*/").map_or("", |(_, rest)| rest));
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_barrel_only_passes_on_what_others_hold() {
+        for barrel in [
+            "// all of it\nexport * from './cart';\nexport { Total } from './total';\n",
+            "/* MIT */\nimport Cart from './Cart'\nexport default Cart\nexport * from './cart'\n",
+            "export {\n  Cart,\n  Total as Sum,\n} from './cart';\nexport type { T } from './t';\n",
+        ] {
+            assert!(is_barrel(barrel), "{barrel}");
+        }
+        for module in [
+            "export * from './cart';\nexport function total() { return 1; }\n",
+            "export const total = 1;\n",
+            "import './styles';\n",
+            "export default class Cart {\n  total() {}\n}\n",
+            "",
+        ] {
+            assert!(!is_barrel(module), "{module}");
+        }
+    }
 }

@@ -100,6 +100,36 @@ pub(super) fn hyphened<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
     }
 }
 
+/// What may be the beginning of a commit's id: seven to forty hexadecimal digits with a letter and a
+/// figure among them, and no part of a longer name.
+pub(super) fn commits(text: &str) -> Vec<String> {
+    let inside = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let is_id = |word: &&str| {
+        (7..=40).contains(&word.len())
+            && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+            && word.bytes().any(|byte| byte.is_ascii_digit())
+            && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    text.split(|c: char| !inside(c)).filter(is_id).map(str::to_owned).collect()
+}
+
+/// The numbers of pull requests: `PR 17`, `PR #17`, `pull request 17`, `!17`, `/pull/17`.
+pub(super) fn pulls(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let lower = text.to_ascii_lowercase();
+    for mark in ["pr ", "pull request ", "/pull/", "/pullrequest/", "!"] {
+        for (at, _) in lower.match_indices(mark) {
+            let within = mark.starts_with('p') && lower[..at].ends_with(char::is_alphanumeric);
+            let digits = lower[at + mark.len()..].trim_start_matches(['#', '!']);
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            if !within && (1..=7).contains(&end) {
+                found.push(digits[..end].to_owned());
+            }
+        }
+    }
+    found
+}
+
 const SHORTEST_LITERAL: usize = 6;
 const LONGEST_LITERAL: usize = 80;
 
@@ -193,6 +223,18 @@ mod tests {
             );
         }
         assert_eq!(found.len(), 4, "{found:?}");
+    }
+
+    #[test]
+    fn commits_and_pull_requests_are_taken_by_their_names() {
+        let text = "since 1a2b3c4d, not 1a2b3c4d-0000-4000-8000-000000000000, 12345678, deadbeef or \
+                    https://h/a/b/commit/0123456789abcdef0123456789abcdef01234567#x";
+        assert_eq!(commits(text), ["1a2b3c4d", "0123456789abcdef0123456789abcdef01234567"]);
+        let text =
+            "see PR 17, pull request !18, expr 4, https://h/_git/x/pullrequest/19 and !20; #21";
+        let mut found = pulls(text);
+        found.sort();
+        assert_eq!(found, ["17", "18", "18", "19", "20"]);
     }
 
     #[test]

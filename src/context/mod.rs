@@ -11,8 +11,8 @@
 //! Few, each with a plain reason: the item's words anywhere in the file and close together in one
 //! place, in its name and its folders; its path mentioned outright (stack frames and links count),
 //! or the name it bears, however that is written (`source maps`, `sourceMap`, `source-map.ts`); a
-//! rare phrase of the item that stands in it word for word; commits about the same words; a
-//! definition whose name is made of them; the language of the product; files the best ones use; its
+//! rare phrase of the item that stands in it word for word; a commit or pull request that the item
+//! names; commits about the same words; a definition whose name is made of them; the language of the product; files the best ones use; its
 //! tests. Tests, examples, documents, settings, type declarations, generated and vendored files stand
 //! back unless the title asks for them. The tenth place goes to a file of the best ones' folders:
 //! fixes of several files stay together. Names and mentions are measured against what one rare word
@@ -94,6 +94,7 @@ mod language;
 mod links;
 mod literal;
 mod mention;
+mod named;
 mod noise;
 mod outline;
 mod overview;

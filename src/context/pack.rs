@@ -9,7 +9,7 @@ use super::query::Query;
 use super::rank::RankedFile;
 use super::shown::Shown;
 use super::term::Term;
-use super::{ContextError, related};
+use super::{ContextError, named, related};
 use crate::model::estimate_tokens;
 
 /// Files of which code is shown, and files that get an outline after them; the others are named.
@@ -25,6 +25,9 @@ const WEAK: f64 = 0.12;
 const SOFTENED: f64 = 0.75;
 /// Share of the budget for what leads on.
 const RELATED_SHARE: usize = 6;
+
+/// At most this part of the budget for the changes of commits that the item names.
+const NAMED_SHARE: usize = 4;
 
 /// A context ready for a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -95,6 +98,8 @@ pub fn pack(
     for file in ranked.iter().take(MOST_SHOWN) {
         shown.extend(Shown::of(index, query, &file.path, &rarity)?);
     }
+    let named = named::changes(index, query, ranked, page.left() / NAMED_SHARE);
+    page.add(&named);
     let leads = related::lines(index, query, ranked, &shown)?;
     let reserved = leads.len().min(page.left() / RELATED_SHARE);
     let shares: Vec<f64> = chances.iter().map(|chance| chance.powf(SOFTENED)).collect();

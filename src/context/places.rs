@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::index::Index;
+use super::language::Language;
 use super::query::Query;
 use super::signals::Signals;
 use super::term;
@@ -14,6 +15,7 @@ const PART: f64 = 0.5;
 /// Adds what mentions say to the signals.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) {
     mentioned(index, query, all);
+    super::named::add(index, query, all);
     named(index, query, all);
 }
 
@@ -64,11 +66,16 @@ fn named(index: &Index, query: &Query, all: &mut [Signals]) {
     let mut hits: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for (file, entry) in index.files().iter().enumerate() {
         if entry.language.is_code() {
-            each_name(unit_name(&entry.path), |name, share| {
+            let mut hit = |name: &str, share: f64| {
                 if let Some((name, _)) = query.names.get_key_value(name) {
                     hits.entry(name).or_default().push((file, share));
                 }
-            });
+            };
+            let unit = unit_name(&entry.path);
+            each_name(unit, &mut hit);
+            if entry.language == Language::CSharp {
+                hit(&term::squeeze(&counterpart(unit)), PART);
+            }
         }
     }
     for (name, files) in hits {
@@ -77,6 +84,16 @@ fn named(index: &Index, query: &Query, all: &mut [Signals]) {
             all[file].named += query.names[name] * share / bearers.max(1.0);
         }
     }
+}
+
+/// In C#, `ICart` is the interface of `Cart`, and a change of one is often a change of the other.
+fn counterpart(name: &str) -> String {
+    let implementation = name.strip_prefix('I').filter(|rest| rest.starts_with(is_upper));
+    implementation.map_or_else(|| format!("I{name}"), str::to_owned)
+}
+
+fn is_upper(c: char) -> bool {
+    c.is_ascii_uppercase()
 }
 
 /// Gives a name squeezed, and its ends and beginnings of at least two parts: `HandleUtilityClass`
@@ -122,6 +139,13 @@ mod tests {
         each_name("HandleUtilityClass", |name, share| names.push((name.to_owned(), share)));
         let expected = [("handleutilityclas", 1.0), ("utilityclas", PART), ("handleutility", PART)];
         assert_eq!(names, expected.map(|(name, share)| (name.to_owned(), share)));
+    }
+
+    #[test]
+    fn an_interface_and_its_implementation_are_named_together() {
+        assert_eq!(counterpart("ICart"), "Cart");
+        assert_eq!(counterpart("Cart"), "ICart");
+        assert_eq!(counterpart("Invoice"), "IInvoice");
     }
 
     #[test]

@@ -17,6 +17,7 @@ const MOST_WORDS: usize = 400;
 const LONGEST_NAME: usize = 4;
 const MOST_LITERALS: usize = 40;
 const MOST_PLACES: usize = 40;
+const MOST_CHANGES: usize = 4;
 
 /// Words that say nothing about where to look.
 const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
@@ -49,6 +50,10 @@ pub struct Query {
     pub names: BTreeMap<String, f64>,
     /// What may stand somewhere word for word.
     pub literals: Vec<String>,
+    /// What may be the beginning of a commit's id, in lower case.
+    pub commits: Vec<String>,
+    /// Numbers of pull requests.
+    pub pulls: Vec<String>,
     /// Does it speak of tests?
     pub about_tests: bool,
     /// Does it speak of documents?
@@ -123,6 +128,8 @@ struct Collector {
     names: BTreeMap<String, f64>,
     places: Vec<(String, usize)>,
     literals: Vec<String>,
+    commits: Vec<String>,
+    pulls: Vec<String>,
     stop: HashSet<&'static str>,
     title: String,
 }
@@ -137,6 +144,7 @@ impl Collector {
         self.quoted(title);
         self.mentions(title);
         self.phrases(title, 1.0);
+        self.changes(title);
         // A word in backticks is a name, also where it would say nothing in a sentence.
         let stop = std::mem::take(&mut self.stop);
         for quoted in title.split('`').skip(1).step_by(2) {
@@ -146,6 +154,7 @@ impl Collector {
     }
 
     fn text(&mut self, text: &str, kind: TextKind) {
+        self.changes(cut(text, LONGEST));
         self.places.extend(mention::lines(cut(text, LONGEST)).into_iter().take(MOST_PLACES));
         let (text, linked) = mention::without_noise(cut(text, LONGEST));
         self.paths.extend(linked);
@@ -159,6 +168,19 @@ impl Collector {
                 Part::Frame => self.words_once(&text, FRAME.within(kind)),
             }
             self.mentions(&text);
+        }
+    }
+
+    /// Commits and pull requests, each once.
+    fn changes(&mut self, text: &str) {
+        for (known, found) in
+            [(&mut self.commits, mention::commits(text)), (&mut self.pulls, mention::pulls(text))]
+        {
+            for name in found {
+                if known.len() < MOST_CHANGES && !known.contains(&name) {
+                    known.push(name);
+                }
+            }
         }
     }
 
@@ -316,6 +338,8 @@ impl Collector {
             symbols: named(Space::Symbol),
             paths: self.paths.into_iter().collect(),
             literals: self.literals,
+            commits: self.commits,
+            pulls: self.pulls,
             places: self.places,
             names: self.names.into_iter().map(|(name, weight)| (name, damp(weight))).collect(),
             about_tests: about(&["test", "tests", "flaky", "fixture"]),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use heartbeat::context::{Index, Options, Query, rank};
+use heartbeat::context::{Index, Options, Query, pack, rank};
 use support::git;
 
 fn commit(repository: &Path, file: &str, text: &str, message: &str) {
@@ -151,4 +151,34 @@ fn an_updated_index_answers_like_a_new_one() {
             fs::remove_dir_all(&new).unwrap();
         }
     }
+}
+
+#[test]
+fn a_commit_that_the_item_names_speaks_for_its_files_and_shows_its_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, cache) = (folder.path().join("repository"), folder.path().join("cache"));
+    fs::create_dir_all(&root).unwrap();
+    git(&root, &["init", "-q"]);
+    commit(&root, "one.rs", "fn one() {\n    start();\n}\n", "Start");
+    commit(&root, "two.rs", "fn two() {\n    begin();\n}\n", "Merged PR 17: Second");
+    commit(&root, "one.rs", "fn one() {\n    start(2);\n}\n", "Third");
+    commit(&root, "notes.md", "words\n", "Fourth");
+    let (index, _) = Index::open_or_build(&root, &cache, &Options::default()).unwrap();
+    let third = &index.history().commits[1];
+    assert_eq!(third.subject, "Third");
+    let id: String = third.id.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    for (text, file, line) in [
+        (format!("Broken since {id}\nIt hangs."), "one.rs", "+    start(2);"),
+        ("Broken since PR 17\nIt hangs.".to_owned(), "two.rs", "+    begin();"),
+    ] {
+        let query = Query::from_text(&text);
+        let ranked = rank(&index, &query, 4).unwrap();
+        assert_eq!(ranked[0].path, file, "{text} {ranked:?}");
+        let packed = pack(&index, &query, &ranked, 2_000).unwrap().text;
+        assert!(packed.contains("\n## Commit ") && packed.contains(line), "{packed}");
+    }
+    // What only looks like a commit changes nothing.
+    let query = Query::from_text("Broken since 1a2b3c4d\nThe start hangs.");
+    let ranked = rank(&index, &query, 4).unwrap();
+    assert!(!pack(&index, &query, &ranked, 2_000).unwrap().text.contains("## Commit "));
 }

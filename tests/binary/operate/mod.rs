@@ -12,3 +12,4 @@ mod packaging;
 mod report;
 mod service;
 mod terminal;
+mod terms;

@@ -147,3 +147,38 @@ async fn the_terms_of_triage_reach_the_ranking_and_the_deep_prompt() {
     assert!(with.iter().take(2).any(|path| path == MEANT), "{with:?}");
     assert!(!without.iter().take(2).any(|path| path == MEANT), "{without:?}");
 }
+
+/// An item in German, and what triage would answer to it.
+const GERMAN: &str = "Wartende Nachrichten gehen beim Anhalten des Dienstes verloren";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_in_german_finds_the_file_of_its_english_twin() {
+    let world = World::new(|request| match is_triage(request) {
+        true => {
+            let mut answer = verdicts(asked_about(request), 1);
+            for verdict in answer["verdicts"].as_array_mut().unwrap() {
+                verdict["terms"] = json!(["retry queue", "waiting message", "worker stop"]);
+            }
+            Reply::structured(answer)
+        }
+        false => read_and_answer(request),
+    });
+    let Some(world) = world.await else { return };
+    std::fs::remove_dir_all(world.code()).unwrap();
+    sample::write_to(&world.code()).unwrap();
+    let description = "<p>Nach einem Neustart ist die Warteschlange leer.</p>";
+    world.simulator.add_item(&[
+        ("System.Title", json!(GERMAN)),
+        ("System.WorkItemType", json!("Bug")),
+        ("System.State", json!("New")),
+        ("Microsoft.VSTS.Common.Priority", json!(1)),
+        ("Microsoft.VSTS.TCM.ReproSteps", json!(description)),
+    ]);
+    let said = world.once().await;
+    assert_eq!(said.code, Some(0), "{:#}\n{}", said.json, said.stderr);
+    let requests = world.api.requests();
+    let is_german =
+        |request: &&Request| !is_triage(request) && request.user_texts().concat().contains(GERMAN);
+    let deep = requests.iter().find(is_german).expect("its analysis");
+    assert_eq!(named_files(deep)[0], "worker/Parcel.Worker/RetryQueue.cs");
+}
