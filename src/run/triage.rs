@@ -5,9 +5,12 @@
 
 use std::collections::HashMap;
 
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
+
 use super::launch::{EndedSession, Launch, Launched, launch};
 use super::plan::Queues;
-use super::recover::check_verdicts;
+use super::recover::{self, check_verdicts};
 use super::{RunContext, RunError, analyse, background};
 use crate::dedupe::{ItemParts, QueuedItem, in_order};
 use crate::event::{Event, Reason};
@@ -26,9 +29,12 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
     let Queues { untriaged, triaged: mut deep } = queues;
     let (mut failed, mut fault) = (0, None);
     if !untriaged.is_empty() {
-        let batches = plan(cx, &untriaged).await?;
-        let mut triage = Triage::of(cx, untriaged, batches);
-        triage.ask_all().await?;
+        let planned = unless_panic(plan(cx.clone(), untriaged.clone())).await;
+        let mut triage = Triage::of(cx, untriaged);
+        match planned {
+            Some(batches) => triage.ask_all(batches?).await?,
+            None => triage.fail_all().await?,
+        }
         failed = triage.failed;
         fault = triage.fault;
         deep.extend(triage.deep);
@@ -49,17 +55,17 @@ pub(super) async fn prompts(
     cx: &RunContext,
     new: &[QueuedItem],
 ) -> Result<Vec<Rendered>, RunError> {
-    let batches = plan(cx, new).await?;
+    let batches = plan(cx.clone(), new.to_vec()).await?;
     batches.iter().map(|batch| prompt(cx, batch, Asking::First)).collect()
 }
 
 /// The batches of these items, with what is known about each and a picture of their code bases.
-async fn plan(cx: &RunContext, new: &[QueuedItem]) -> Result<Vec<Batch>, RunError> {
+async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunError> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
-    let known = background::before_triage(cx, new).await?;
+    let known = background::before_triage(&cx, &new).await?;
     let batches = triage::plan_batches(&items, &known, &cx.config.triage);
     let code = cx.edges.code.pictures(items).await.join("\n\n");
     Ok(batches.into_iter().map(|batch| batch.with_code(&code)).collect())
@@ -70,11 +76,20 @@ fn prompt(cx: &RunContext, batch: &Batch, asking: Asking) -> Result<Rendered, Ru
     Ok(triage::render(&cx.prompts, batch, &fence, asking)?)
 }
 
+/// A panic is nothing: our own bug in one batch must not end the run.
+async fn unless_panic<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    // Dropping the set ends its task, so that a run that is dropped leaves nothing behind.
+    let mut task = JoinSet::new();
+    task.spawn(work.in_current_span());
+    task.join_next().await?.ok()
+}
+
 /// Triage under way.
 struct Triage<'a> {
     cx: &'a RunContext,
     items: Untriaged,
-    batches: Vec<Batch>,
     deep: Vec<QueuedItem>,
     /// Items whose session failed.
     failed: u64,
@@ -91,14 +106,13 @@ enum BatchOutcome {
 }
 
 impl<'a> Triage<'a> {
-    fn of(cx: &'a RunContext, new: Vec<QueuedItem>, batches: Vec<Batch>) -> Self {
+    fn of(cx: &'a RunContext, new: Vec<QueuedItem>) -> Self {
         let items = new.into_iter().map(|item| (item.id(), item)).collect();
-        Self { cx, items, batches, deep: Vec::new(), failed: 0, fault: None }
+        Self { cx, items, deep: Vec::new(), failed: 0, fault: None }
     }
 
     /// One batch after the other. Once a session is refused, the rest waits for the next run.
-    async fn ask_all(&mut self) -> Result<(), RunError> {
-        let batches = std::mem::take(&mut self.batches);
+    async fn ask_all(&mut self, batches: Vec<Batch>) -> Result<(), RunError> {
         self.cx.emit(Event::TriageStarted {
             items: self.items.len() as u64,
             sessions: u32::try_from(batches.len()).unwrap_or(u32::MAX),
@@ -106,24 +120,17 @@ impl<'a> Triage<'a> {
         let mut closed: Option<Reason> = None;
         for batch in batches {
             if let Some(reason) = closed {
-                self.defer(&batch, reason).await?;
+                self.defer(&batch.ids(), reason).await?;
                 continue;
             }
             match self.ask(&batch, Asking::First).await? {
                 BatchOutcome::Answered(session, answer) => {
                     self.take_answer(&batch, session, &answer).await?;
                 }
-                BatchOutcome::Failed(exhausted) => {
-                    self.failed += batch.items.len() as u64;
-                    let exhausted: Vec<_> = exhausted.iter().filter_map(ItemKey::item_id).collect();
-                    self.apply_defaults(&exhausted).await?;
-                    let mut rest = batch.ids();
-                    rest.retain(|id| !exhausted.contains(id));
-                    self.defer(&batch.only(&rest), Reason::TriageFailed).await?;
-                }
+                BatchOutcome::Failed(exhausted) => self.fail(batch.ids(), &exhausted).await?,
                 BatchOutcome::Refused(reason) => {
                     closed = Some(reason);
-                    self.defer(&batch, reason).await?;
+                    self.defer(&batch.ids(), reason).await?;
                 }
             }
         }
@@ -154,21 +161,19 @@ impl<'a> Triage<'a> {
             }
             BatchOutcome::Failed(_) => {}
             // They were not asked about again: no default yet, the next run asks.
-            BatchOutcome::Refused(reason) => return self.defer(&again, reason).await,
+            BatchOutcome::Refused(reason) => return self.defer(&again.ids(), reason).await,
         }
         self.apply_defaults(&without).await
     }
 
+    /// Asks about a batch. A panic on the way is a failed attempt of its items.
     async fn ask(&mut self, batch: &Batch, asking: Asking) -> Result<BatchOutcome, RunError> {
-        let (cx, subject) = (self.cx, self.subject(batch));
-        let request = Launch {
-            stage: Stage::Triage,
-            subject: subject.clone(),
-            prompt: prompt(cx, batch, asking)?,
-            repository: None,
-            stop: StopHandle::new(),
+        let (cx, subject) = (self.cx, self.subject(&batch.ids()));
+        let asked = ask(cx.clone(), batch.clone(), asking, subject.clone());
+        let Some(launched) = unless_panic(asked).await else {
+            return Ok(BatchOutcome::Failed(self.count_panic(subject).await?));
         };
-        let EndedSession { id, end, fault, .. } = match launch(cx, request).await? {
+        let EndedSession { id, end, fault, .. } = match launched? {
             Launched::Ended(session) => *session,
             Launched::Refused(reason) => return Ok(BatchOutcome::Refused(reason)),
             Launched::Taken => return Ok(BatchOutcome::Failed(Vec::new())),
@@ -183,10 +188,35 @@ impl<'a> Triage<'a> {
             RetryClass::CountsAsAttempt => {
                 let most = cx.config.limits.max_attempts;
                 Ok(BatchOutcome::Failed(
-                    cx.journal.results().triage_failed(id, subject, most).await?,
+                    cx.journal.results().triage_failed(Some(id), subject, most).await?,
                 ))
             }
         }
+    }
+
+    /// Sweeps the session, if one was alive, and returns the items that failed too often.
+    async fn count_panic(&self, subject: Vec<(ItemKey, String)>) -> Result<Vec<ItemKey>, RunError> {
+        let cx = self.cx;
+        tracing::error!(run_id = %cx.id, items = subject.len(), "triage panicked, which is a bug; it is a failed attempt of its batch");
+        recover::finish_interrupted(cx).await?;
+        let most = cx.config.limits.max_attempts;
+        Ok(cx.journal.results().triage_failed(None, subject, most).await?)
+    }
+
+    /// Planning the batches panicked: a failed attempt of all items.
+    async fn fail_all(&mut self) -> Result<(), RunError> {
+        let ids: Vec<_> = self.items.keys().copied().collect();
+        let exhausted = self.count_panic(self.subject(&ids)).await?;
+        self.fail(ids, &exhausted).await
+    }
+
+    /// Items whose session failed stay queued; those that failed too often get the default.
+    async fn fail(&mut self, mut ids: Vec<ItemId>, exhausted: &[ItemKey]) -> Result<(), RunError> {
+        self.failed += ids.len() as u64;
+        let exhausted: Vec<_> = exhausted.iter().filter_map(ItemKey::item_id).collect();
+        self.apply_defaults(&exhausted).await?;
+        ids.retain(|id| !exhausted.contains(id));
+        self.defer(&ids, Reason::TriageFailed).await
     }
 
     async fn apply_verdicts(
@@ -232,16 +262,33 @@ impl<'a> Triage<'a> {
         }
     }
 
-    /// The items of a batch stay queued, with the reason.
-    async fn defer(&self, batch: &Batch, reason: Reason) -> Result<(), RunError> {
-        let keys = self.subject(batch).into_iter().map(|(key, _)| key).collect();
+    /// These items stay queued, with the reason.
+    async fn defer(&self, ids: &[ItemId], reason: Reason) -> Result<(), RunError> {
+        let keys = self.subject(ids).into_iter().map(|(key, _)| key).collect();
         Ok(self.cx.journal.items().defer(keys, reason).await?)
     }
 
-    fn subject(&self, batch: &Batch) -> Vec<(ItemKey, String)> {
+    fn subject(&self, ids: &[ItemId]) -> Vec<(ItemKey, String)> {
         let one = |item: &QueuedItem| (item.key().clone(), item.fingerprint.clone());
-        batch.items.iter().filter_map(|item| self.items.get(&item.id)).map(one).collect()
+        ids.iter().filter_map(|id| self.items.get(id)).map(one).collect()
     }
+}
+
+/// One session about a batch.
+async fn ask(
+    cx: RunContext,
+    batch: Batch,
+    asking: Asking,
+    subject: Vec<(ItemKey, String)>,
+) -> Result<Launched, RunError> {
+    let request = Launch {
+        stage: Stage::Triage,
+        subject,
+        prompt: prompt(&cx, &batch, asking)?,
+        repository: None,
+        stop: StopHandle::new(),
+    };
+    launch(&cx, request).await
 }
 
 /// A model may repeat a credential that it should not have seen.

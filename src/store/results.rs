@@ -103,11 +103,11 @@ impl Results<'_, Journal> {
             .await
     }
 
-    /// A triage session failed with these items in it. They stay in line; those for whom it was the
-    /// `most`-th time in a row are returned, and need another way.
+    /// Triage of these items failed, in this session or before one started. They stay queued; those
+    /// for which it was the `most`-th time in a row are returned.
     pub async fn triage_failed(
         self,
-        session: SessionId,
+        session: Option<SessionId>,
         items: Vec<(ItemKey, String)>,
         most: u32,
     ) -> Result<Vec<ItemKey>, StoreError> {
@@ -120,6 +120,7 @@ impl Results<'_, Journal> {
                         .prepare_cached(
                             "UPDATE heartbeat_state SET triage_failures = triage_failures + 1
                          WHERE key = ?1 AND fingerprint = ?2 AND phase = 'pending'
+                           AND verdict IS NULL
                          RETURNING triage_failures",
                         )?
                         .query_row(params![key, fingerprint], |row| row.get(0))
@@ -128,7 +129,7 @@ impl Results<'_, Journal> {
                         out.push(key);
                     }
                 }
-                mark_applied(transaction, session, Ms(now))?;
+                session.map_or(Ok(()), |session| mark_applied(transaction, session, Ms(now)))?;
                 Ok(out)
             })
             .await

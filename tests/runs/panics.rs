@@ -60,3 +60,28 @@ async fn a_panic_beside_a_session_sweeps_it_and_is_a_failed_attempt() {
     assert_eq!(world.count("SELECT count(*) FROM heartbeat_state WHERE phase = 'done'"), 2);
     assert_eq!(world.row(1), Some(("waiting".into(), "backoff".into(), 1)));
 }
+
+#[tokio::test]
+async fn a_panic_in_triage_is_a_failed_triage_of_its_batch_and_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(&folder);
+    world.outside.lock().unwrap().plays = [Play::Panics].into();
+    let ended = run(&world).await;
+    assert_eq!(ended.outcome, RunOutcome::TriageFailed, "{ended:?}");
+    assert_eq!(world.count("SELECT count(*) FROM heartbeat_active_sessions"), 0);
+    let failed_once = "SELECT count(*) FROM heartbeat_state
+                       WHERE phase = 'pending' AND reason = 'triage_failed' AND triage_failures = 1";
+    assert_eq!(world.count(failed_once), 3);
+    assert_eq!(run(&world).await.outcome, RunOutcome::Completed, "the next run asks again");
+}
+
+#[tokio::test]
+async fn triage_that_always_panics_ends_with_the_stated_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(&folder);
+    world.outside.lock().unwrap().pictures_panic = true;
+    for _ in 0..3 {
+        run(&world).await;
+    }
+    assert_eq!(world.count("SELECT count(*) FROM heartbeat_state WHERE verdict IS NULL"), 0);
+}

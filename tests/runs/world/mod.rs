@@ -106,6 +106,8 @@ pub struct Outside {
     pub out_of_query: Option<i64>,
     /// The item whose code base makes our own code panic.
     pub code_panics_for: Option<i64>,
+    /// Describing the code bases for triage panics.
+    pub pictures_panic: bool,
     /// Items that the query names and reads do not deliver, with how many reads that will be.
     pub undelivered: BTreeMap<i64, u32>,
     /// A file that every finding names.
@@ -275,6 +277,12 @@ impl CodeBase for Code {
             tokens: 0,
         };
         Box::pin(async move { Ok(context) })
+    }
+
+    fn pictures(&self, _: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
+        let panics = self.0.lock().unwrap().pictures_panic;
+        assert!(!panics, "a bug in the code that describes code bases");
+        Box::pin(async { Vec::new() })
     }
 }
 
