@@ -17,14 +17,14 @@ use super::signals::SignalRequest;
 use super::timetable::Timetable;
 use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
 use super::web::{RunRequest, RunRequests, Showing};
-use super::{Notifier, Setting, Signals, aftermath, once, startup};
+use super::{Notifier, Setting, Signals, aftermath, startup};
 use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
 use crate::report::terminal::Progress;
 use crate::schedule::{Decision, day_in};
 use crate::settings::Config;
-use crate::store::{Journal, LockError, RunLock, SchedulerMark, TickRow};
+use crate::store::{Journal, LockError, RunLock, SchedulerMark, Store, TickRow};
 
 /// The pause after a failure of the state database.
 const RETRY_STATE_AFTER: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ where
     F: Fn(Config) -> Result<Setting, CommandError>,
 {
     let mut setting = make(reloader.current().config.clone())?;
-    let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
+    let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     // Kept until the end: `status` promises a next run only while somebody is there to start it.
     let _mark = SchedulerMark::set(&setting.state)
         .map_err(CommandError::io("cannot mark the state as scheduled"))?;
@@ -207,7 +207,7 @@ where
     async fn fire(&mut self, tick: TickRow) -> Result<bool, CommandError> {
         self.reload_config(ReloadWhen::Always);
         let id = RunId(uuid::Uuid::now_v7());
-        match once::take_lock(&self.setting, "schedule", Some(id)) {
+        match self.setting.take_lock("schedule", Some(id)) {
             Ok(lock) => {
                 let used = self.journal.ticks().take(TickRow { run: Some(id), ..tick }).await?;
                 if used {
@@ -215,11 +215,11 @@ where
                 }
                 Ok(used)
             }
-            Err(CommandError::Lock(LockError::Held { holder, .. })) => {
+            Err(LockError::Held { holder, .. }) => {
                 let blocked_by = holder.and_then(|held| held.holder.run);
                 self.skip_tick(tick, blocked_by).await
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -274,7 +274,7 @@ where
         let id = RunId(uuid::Uuid::now_v7());
         let answer = match &self.running {
             Some(running) => Err(format!("run {} is in progress", running.id)),
-            None => match once::take_lock(&self.setting, "run now", Some(id)) {
+            None => match self.setting.take_lock("run now", Some(id)) {
                 Ok(lock) => {
                     self.start(id, Trigger::Manual, lock);
                     Ok(id)

@@ -14,7 +14,6 @@ use super::{Setting, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, load};
 use crate::fetch::ado::FixedCredential;
-use crate::process::own_identity;
 use crate::settings::Environment;
 use crate::simulate::ado::{Simulator, SimulatorOptions};
 use crate::simulate::sample;
@@ -127,7 +126,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
     if !state.exists() {
         return Ok(());
     }
-    let _lock = RunLock::acquire(state, own_identity(), "--demo", None, clock)?;
+    let _lock = RunLock::acquire(state, "--demo", None, clock)?;
     for name in ["heartbeat.db", "heartbeat.db-wal", "heartbeat.db-shm"] {
         // What is not there need not be removed.
         drop(std::fs::remove_file(state.join(name)));

@@ -36,7 +36,7 @@ pub use credential::ConfiguredCredential;
 pub use environment::snapshot;
 pub use logging::{FileLogging, Lifecycle, Logging, start as start_logging};
 pub use notify::Notifier;
-pub use setting::{Overrides, Setting, load_request, state_folder};
+pub use setting::{Overrides, Setting, ensure_configured, load_request, state_folder};
 pub use signals::Signals;
 pub use telemetry::Telemetry;
 pub use temporary::TemporaryFolder;

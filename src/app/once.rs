@@ -6,6 +6,7 @@ use tracing::Instrument as _;
 use super::error::CommandError;
 use super::exit::Code;
 use super::watchers::Watchers;
+use super::web::{self, Showing};
 use super::{Setting, Signals, TemporaryFolder, aftermath, startup};
 use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
@@ -13,16 +14,31 @@ use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};
 use crate::report::terminal::Progress;
 use crate::run::{self, DryRun, RunEnd};
 use crate::session::StopHandle;
-use crate::store::{Journal, RunLock, Store};
+use crate::store::{Journal, Store};
 
 /// An index that was not used for so long belongs to a code base that is gone.
 const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// Performs one run, showing its progress.
-pub async fn once(setting: &Setting, progress: Progress) -> Result<RunReport, CommandError> {
-    let store = setting.open_store()?;
+/// Performs one run, with its progress on the terminal and, if configured, on the dashboard.
+pub async fn once(
+    mut setting: Setting,
+    showing: Showing,
+    progress: Progress,
+) -> Result<RunReport, CommandError> {
+    super::guard_children();
+    let dashboard = web::serve_beside(&mut setting, showing, progress).await;
+    let report = perform(&setting, progress).await;
+    if let Some(dashboard) = dashboard {
+        dashboard.stop().await;
+    }
+    setting.telemetry.finish().await;
+    report
+}
+
+async fn perform(setting: &Setting, progress: Progress) -> Result<RunReport, CommandError> {
+    let store = Store::open(&setting.state)?;
     let id = RunId(uuid::Uuid::now_v7());
-    let mut lock = take_lock(setting, "--once", Some(id))?;
+    let mut lock = setting.take_lock("--once", Some(id))?;
     let mut signals = Signals::listen()?;
     let stop = StopHandle::new();
     let journal = Journal::open(store.clone(), setting.clock.clone(), Some(id))?;
@@ -57,7 +73,7 @@ pub async fn dry_run(setting: &Setting) -> Result<DryRun, CommandError> {
     let folder = TemporaryFolder::new("dry-run")
         .map_err(CommandError::io("cannot create a temporary folder"))?;
     let setting = setting.on_copy(&folder)?;
-    let journal = Journal::open(setting.open_store()?, setting.clock.clone(), None)?;
+    let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     let id = RunId(uuid::Uuid::now_v7());
     let cx = setting.run_context(Trigger::Manual, journal, id, StopHandle::new())?;
     Ok(run::dry_run(&cx).await?)
@@ -76,16 +92,6 @@ pub(super) async fn tidy(setting: &Setting, store: &Store) {
     if let Ok(removed @ 1..) = removed.await {
         tracing::info!(removed, "removed unused code indexes");
     }
-}
-
-/// The right to run on this state, or who has it.
-pub fn take_lock(
-    setting: &Setting,
-    purpose: &str,
-    run: Option<RunId>,
-) -> Result<RunLock, CommandError> {
-    let process = crate::process::own_identity();
-    Ok(RunLock::acquire(&setting.state, process, purpose, run, &setting.clock)?)
 }
 
 async fn report(

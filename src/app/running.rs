@@ -13,7 +13,7 @@ use crate::model::RunId;
 use crate::report::terminal::Progress;
 use crate::run::{self, RunEnd};
 use crate::session::{StopHandle, StopReason};
-use crate::store::{Journal, RunLock};
+use crate::store::{Journal, RunLock, Store};
 
 /// A run in a task of its own, so that the daemon's loop never waits for it.
 pub(super) struct Running {
@@ -39,7 +39,7 @@ impl Running {
             let ended = perform(&setting, lock, id, trigger, handle, progress).await;
             if ended.is_ok() {
                 reports.spawn(async move {
-                    match setting.open_store() {
+                    match Store::open(&setting.state) {
                         Ok(store) => aftermath::after_run(&setting, &store, id).await,
                         Err(error) => tracing::error!(%error, "could not build the report"),
                     }
@@ -80,7 +80,7 @@ async fn perform(
     stop: StopHandle,
     progress: Progress,
 ) -> Result<RunEnd, CommandError> {
-    let journal = Journal::open(setting.open_store()?, setting.clock.clone(), Some(id))?;
+    let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), Some(id))?;
     startup::close_crashed_runs(journal.store(), &setting.clock).await?;
     let watchers = Watchers::attach(setting, &journal, progress);
     let cx = setting.run_context(trigger, journal.clone(), id, stop)?;

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::credential::ConfiguredCredential;
 use super::error::CommandError;
 use super::publisher::AdoPublisher;
 use super::secrets::SettingSecrets;
 use super::web::Observers;
 use super::{Telemetry, TemporaryFolder};
 use crate::clock::Clock;
-use crate::config::{Discover, FlagValue, LoadRequest};
+use crate::config::{Discover, FlagValue, LoadRequest, Loaded, load};
 use crate::context::CodeBases;
 use crate::event::Trigger;
 use crate::fetch::ado::{AdoSource, Credential};
@@ -22,7 +23,7 @@ use crate::session::{
     SupervisorSettings,
 };
 use crate::settings::{Config, Environment};
-use crate::store::{Journal, Store};
+use crate::store::{Journal, LockError, RunLock};
 
 /// What the command line says over everything else.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +62,15 @@ pub fn load_request(
     }
     let (explicit, environment) = (overrides.config.clone(), environment.clone());
     Ok(LoadRequest { explicit, discover: Discover::UsualPlaces, environment, cwd, flags })
+}
+
+/// Without a file and without the keys that every run needs, nothing was set up yet.
+pub fn ensure_configured(loaded: &Loaded) -> Result<(), CommandError> {
+    let source = &loaded.config.source;
+    if loaded.file.is_none() && source.base_url.is_empty() && source.project.is_empty() {
+        return Err(CommandError::NoConfig);
+    }
+    Ok(())
 }
 
 /// Where the state of this configuration lives.
@@ -103,6 +113,20 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// From the usual places: the configuration file, the environment, the command line.
+    pub fn load(
+        overrides: &Overrides,
+        environment: &Environment,
+        clock: Clock,
+    ) -> Result<Self, CommandError> {
+        let request = load_request(overrides, environment)?;
+        let loaded = load(&request)?;
+        ensure_configured(&loaded)?;
+        let config = loaded.config;
+        let credential = Arc::new(ConfiguredCredential::new(&config, environment));
+        Self::new(config, environment.clone(), clock, credential, &request.cwd)
+    }
+
     /// Checks what can be checked before anything is touched.
     pub fn new(
         mut config: Config,
@@ -139,9 +163,9 @@ impl Setting {
         Ok(Self { cache: state.join("index"), state, ..self.clone() })
     }
 
-    /// Opens the state.
-    pub fn open_store(&self) -> Result<Store, CommandError> {
-        Ok(Store::open(&self.state)?)
+    /// The right to run on this state, or who has it.
+    pub fn take_lock(&self, purpose: &str, run: Option<RunId>) -> Result<RunLock, LockError> {
+        RunLock::acquire(&self.state, purpose, run, &self.clock)
     }
 
     /// What a run on this setting needs.

@@ -44,10 +44,10 @@ pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError>
 /// Before the daemon is ready: ends orphaned sessions and crashed runs. If another process holds the
 /// run lock, its run has done the same.
 pub async fn recover_on_start(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
-    let lock = match super::once::take_lock(setting, "start", None) {
+    let lock = match setting.take_lock("start", None) {
         Ok(lock) => lock,
-        Err(CommandError::Lock(crate::store::LockError::Held { .. })) => return Ok(()),
-        Err(error) => return Err(error),
+        Err(crate::store::LockError::Held { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
     };
     let sessions = setting.sessions(journal)?;
     if let Err(error) = crate::session::Sessions::resolve_orphans(&sessions).await {

@@ -107,7 +107,7 @@ pub async fn serve(
     let token = http_token(&config, &setting.environment)?;
     let listener = bind(listen, showing.preferred_port).await.map_err(refused)?;
     // The folder must be there before it can be read.
-    drop(setting.open_store()?);
+    drop(Store::open(&setting.state)?);
     let Some(store) = Store::open_for_reading(&setting.state)? else { return Ok(None) };
     let actions = DashboardActions {
         state: setting.state.clone(),

@@ -142,12 +142,8 @@ impl Context {
         Ok(load(&app::load_request(&self.global.overrides(), &self.environment)?)?)
     }
 
-    /// A setting on the real world.
     fn setting(&self) -> Result<Setting, CommandError> {
-        let request = app::load_request(&self.global.overrides(), &self.environment)?;
-        let loaded = load(&request)?;
-        ensure_configured(&loaded)?;
-        self.setting_of(loaded.config, &request.cwd)
+        Setting::load(&self.global.overrides(), &self.environment, self.clock.clone())
     }
 
     /// Colour, if a person reads.
@@ -178,11 +174,6 @@ impl Context {
             words.push_str(&format!(" --config {}", quoted(&config.to_string_lossy())));
         }
         Some(words)
-    }
-
-    fn setting_of(&self, config: Config, cwd: &Path) -> Result<Setting, CommandError> {
-        let credential = Arc::new(app::ConfiguredCredential::new(&config, &self.environment));
-        Setting::new(config, self.environment.clone(), self.clock.clone(), credential, cwd)
     }
 
     async fn demo(&self, fresh: Fresh, watched: Watched) -> Result<Demo, CommandError> {
@@ -249,17 +240,8 @@ impl Context {
         };
         let telemetry = Telemetry::start(&self.environment);
         setting.telemetry = self.start_logging(&setting.config, Purpose::Command, telemetry)?;
-        app::guard_children();
-        let dashboard = {
-            let showing = web::Showing::single_run(with_demo, self.global.quiet);
-            web::serve_beside(&mut setting, showing, self.progress()).await
-        };
-        let report = once::once(&setting, self.progress()).await;
-        if let Some(dashboard) = dashboard {
-            dashboard.stop().await;
-        }
-        setting.telemetry.clone().finish().await;
-        let report = report?;
+        let showing = web::Showing::single_run(with_demo, self.global.quiet);
+        let report = once::once(setting.clone(), showing, self.progress()).await?;
         let read_on = self.read_on(&report, &setting.state, with_demo);
         self.print(&report, |report| summary::render(report, read_on.as_deref(), self.paint()))?;
         if let Some(world) = world {
@@ -296,20 +278,14 @@ impl Context {
             None => app::load_request(&self.global.overrides(), &self.environment)?,
         };
         let reloader = crate::config::Reloader::start(request.clone())?;
-        ensure_configured(reloader.current())?;
+        app::ensure_configured(reloader.current())?;
         let telemetry = Telemetry::start(&self.environment);
         let telemetry =
             self.start_logging(&reloader.current().config, Purpose::Service, telemetry)?;
         let credential = world.as_ref().map(|demo| Arc::clone(&demo.setting.credential));
-        let make = |config: Config| match &credential {
-            Some(credential) => Setting::new(
-                config,
-                self.environment.clone(),
-                self.clock.clone(),
-                Arc::clone(credential),
-                &request.cwd,
-            ),
-            None => self.setting_of(config, &request.cwd),
+        let credential_for = |config: &Config| match &credential {
+            Some(credential) => Arc::clone(credential),
+            None => Arc::new(app::ConfiguredCredential::new(config, &self.environment)),
         };
         app::guard_children();
         // Without a terminal the log tells what a screen would show.
@@ -318,9 +294,12 @@ impl Context {
             other => other,
         };
         let showing = web::Showing::service(with_demo, self.global.quiet);
-        let told = telemetry.clone();
-        let make =
-            |config| make(config).map(|setting| Setting { telemetry: told.clone(), ..setting });
+        let make = |config: Config| {
+            let (credential, cwd) = (credential_for(&config), &request.cwd);
+            let (environment, clock) = (self.environment.clone(), self.clock.clone());
+            let setting = Setting::new(config, environment, clock, credential, cwd)?;
+            Ok(Setting { telemetry: telemetry.clone(), ..setting })
+        };
         let code = daemon::follow(reloader, make, progress, showing).await;
         telemetry.finish().await;
         let code = code?;
@@ -451,15 +430,6 @@ impl Context {
             .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
         write_out(&format!("{text}\n"))
     }
-}
-
-/// Without a file and without the keys that every run needs, nothing was set up yet.
-fn ensure_configured(loaded: &Loaded) -> Result<(), CommandError> {
-    let source = &loaded.config.source;
-    if loaded.file.is_none() && source.base_url.is_empty() && source.project.is_empty() {
-        return Err(CommandError::NoConfig);
-    }
-    Ok(())
 }
 
 /// Work that cleans up after itself when it is dropped, which a signal alone would not let it do.

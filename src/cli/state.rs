@@ -9,7 +9,6 @@ use clap::Subcommand;
 
 use super::error::CommandError;
 use crate::clock::Clock;
-use crate::process::own_identity;
 use crate::store::{DATABASE, RunLock, Store, StoreError, TransferError};
 
 #[derive(Debug, Subcommand)]
@@ -63,7 +62,7 @@ async fn import(file: &Path, folder: &Path, clock: &Clock) -> Result<String, Com
     let from =
         File::open(file).map_err(CommandError::io(format!("cannot read {}", file.display())))?;
     let store = Store::open(folder)?;
-    let _lock = RunLock::acquire(folder, own_identity(), "state import", None, clock)?;
+    let _lock = RunLock::acquire(folder, "state import", None, clock)?;
     let rows = store.import(BufReader::new(from)).await.map_err(|error| transfer(folder, error))?;
     Ok(format!("imported {rows} rows into {}\n", folder.display()))
 }

@@ -1,7 +1,7 @@
 //! Fetching a credential from where the configuration says it lives, at the moment of its use.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,10 +44,10 @@ pub enum CredentialError {
     NotAToken { place: String },
     /// The file cannot be read.
     #[error(
-        "no credential: cannot read source.token_file {} ({reason}); check the path and that \
+        "no credential: cannot read source.token_file {} ({source}); check the path and that \
          heartbeat's user may read it", file.display()
     )]
-    Unreadable { file: PathBuf, reason: String },
+    Unreadable { file: PathBuf, source: io::Error },
     /// The file can be read by others.
     #[error(
         "no credential: source.token_file {0} can be read by others (mode {mode:03o}), so it is \
@@ -113,22 +113,21 @@ pub fn http_token(
 }
 
 fn from_file(path: &Path) -> Result<SecretString, CredentialError> {
-    let unreadable =
-        |reason: String| CredentialError::Unreadable { file: path.to_path_buf(), reason };
+    let unreadable = |source| CredentialError::Unreadable { file: path.to_path_buf(), source };
     // Looked at before it is opened: opening a pipe would wait for its writer.
-    let kind = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+    let kind = std::fs::metadata(path).map_err(unreadable)?;
     if !kind.is_file() {
-        return Err(unreadable("it is not a regular file".into()));
+        return Err(unreadable(io::Error::other("it is not a regular file")));
     }
-    let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let opened = file.metadata().map_err(|error| unreadable(error.to_string()))?;
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let opened = file.metadata().map_err(unreadable)?;
     let mode = opened.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(CredentialError::Exposed { file: path.to_path_buf(), mode });
     }
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_CREDENTIAL_BYTES).unwrap_or(u64::MAX);
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
+    file.take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
     token(&bytes, || path.display().to_string())
 }
 

@@ -163,7 +163,6 @@ impl RunLock {
     /// run.
     pub fn acquire(
         folder: &Path,
-        process: ProcessIdentity,
         purpose: &str,
         run: Option<RunId>,
         clock: &Clock,
@@ -192,7 +191,7 @@ impl RunLock {
             return Err(held(Some(holder)));
         }
         let holder = Holder {
-            process,
+            process: process::own_identity(),
             purpose: purpose.into(),
             run,
             since: now,
@@ -280,7 +279,7 @@ mod tests {
     use super::*;
 
     fn take(folder: &Path, purpose: &str, clock: &Clock) -> Result<RunLock, LockError> {
-        RunLock::acquire(folder, crate::process::own_identity(), purpose, None, clock)
+        RunLock::acquire(folder, purpose, None, clock)
     }
 
     fn clock() -> Clock {
