@@ -89,7 +89,7 @@ impl Paint {
         // Odd parts stand between two marks; a lone mark stays what it is.
         let spans = |text: &str, mark: &str, paint: &dyn Fn(&str) -> String| -> String {
             let parts: Vec<&str> = text.split(mark).collect();
-            if parts.len() % 2 == 0 {
+            if parts.len().is_multiple_of(2) {
                 return text.to_owned();
             }
             let each = parts.iter().enumerate();

@@ -49,8 +49,8 @@ pub(super) async fn idle_connections(rig: &Rig) -> io::Result<AttackRow> {
     };
     let outcome = observed.end.outcome;
     Ok(AttackRow {
-        attack: format!("{held} idle connections during a session"),
-        happened: format!("the session {outcome}, {answer}"),
+        attack: format!("{} idle connections during a session", HOLDERS * CONNECTIONS_EACH),
+        happened: format!("{held} held, the session {outcome}, {answer}"),
         held: outcome == Outcome::Completed && probed.is_ok(),
         survivors: observed.survivors,
     })
