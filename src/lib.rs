@@ -23,7 +23,8 @@
 //! | **commands** | [`cli`] | all below | parses the command line, prints, sets the exit code |
 //! | **app** | [`app`] | all below | builds everything from one configuration; daemon, `--once`, `--demo`, self-test |
 //! | **readers** | [`web`] → [`report`] | state, system, pure, words | show what the store holds: dashboard, health, metrics, reports, terminal |
-//! | **stages** | [`run`], [`backtest`] | edges, state, ports, pure, words | one run, from fetch to record; and a look back at fixes of the past |
+//! | **look back** | [`backtest`] | edges, system, pure | the ranking against fixes of the past |
+//! | **stages** | [`run`] | edges, state, ports, pure, words | one run, from fetch to record |
 //! | **edges** | [`config`], [`fetch`], [`context`], [`session`], [`simulate`] | ports, system, pure, words | files, the tracker, the code base, agent processes; and stand-ins for them |
 //! | **state** | [`store`] | ports, system, pure, words | SQLite: items, runs, sessions, findings, budget, the event log |
 //! | **ports** | [`ports`] | words | what edges ask of the state: the session ledger, the memory of sources |
