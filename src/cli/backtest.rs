@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 
+use super::error::CommandError;
+use super::exit::Code;
 use crate::backtest::{self, BacktestError, PastItem, Report, Request};
 use crate::clean::{Budget, clean_item};
 use crate::context::{Subject, code_base_of};
@@ -68,7 +70,7 @@ pub enum BacktestCommandError {
     Backtest(#[from] BacktestError),
 }
 
-impl From<BacktestCommandError> for super::error::CommandError {
+impl From<BacktestCommandError> for CommandError {
     fn from(error: BacktestCommandError) -> Self {
         Self::Command(Box::new(error))
     }
@@ -189,4 +191,15 @@ fn item(
         None => cwd.join(code_base_of(&config.repository, &past.area, &past.item_type)),
     };
     Ok(past)
+}
+
+impl super::Context {
+    pub(super) fn backtest(&self, args: &BacktestArgs) -> Result<Code, CommandError> {
+        let request = crate::app::load_request(&self.global.overrides(), &self.environment)?;
+        let config = crate::config::load(&request)?.config;
+        let folder = crate::app::state_folder(&config, &self.environment)?.join("backtest");
+        let report = run(args, &config, &request.cwd, &folder, self.progress())?;
+        self.print(&report, backtest::render)?;
+        Ok(Code::Done)
+    }
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::error::CommandError;
+use super::exit::Code;
 use crate::clean::{Budget, clean_item};
 use crate::context::{self, BuildReport, ContextError, Index, Options, Query, RankedFile, Subject};
 use crate::fetch::ado::saved_item;
@@ -82,7 +84,7 @@ pub enum ContextCommandError {
     Output(#[from] std::io::Error),
 }
 
-impl From<ContextCommandError> for super::error::CommandError {
+impl From<ContextCommandError> for CommandError {
     fn from(error: ContextCommandError) -> Self {
         Self::Command(Box::new(error))
     }
@@ -194,4 +196,22 @@ fn say(
         )?;
     }
     Ok(())
+}
+
+impl super::Context {
+    pub(super) fn context(&self, mut args: ContextArgs) -> Result<Code, CommandError> {
+        if self.global.json {
+            args.format = ContextFormat::Json;
+        }
+        let config = self.load()?.config;
+        let indexes = crate::app::state_folder(&config, &self.environment)?.join("index");
+        run(
+            &args,
+            &config,
+            &indexes,
+            &mut std::io::stdout().lock(),
+            &mut std::io::stderr().lock(),
+        )?;
+        Ok(Code::Done)
+    }
 }

@@ -380,31 +380,6 @@ impl Context {
         Ok(Code::Done)
     }
 
-    fn context(&self, mut args: context::ContextArgs) -> Result<Code, CommandError> {
-        if self.global.json {
-            args.format = context::ContextFormat::Json;
-        }
-        let config = self.load()?.config;
-        let indexes = app::state_folder(&config, &self.environment)?.join("index");
-        context::run(
-            &args,
-            &config,
-            &indexes,
-            &mut std::io::stdout().lock(),
-            &mut std::io::stderr().lock(),
-        )?;
-        Ok(Code::Done)
-    }
-
-    fn backtest(&self, args: &backtest::BacktestArgs) -> Result<Code, CommandError> {
-        let request = app::load_request(&self.global.overrides(), &self.environment)?;
-        let config = load(&request)?.config;
-        let folder = app::state_folder(&config, &self.environment)?.join("backtest");
-        let report = backtest::run(args, &config, &request.cwd, &folder, self.progress())?;
-        self.print(&report, crate::backtest::render)?;
-        Ok(Code::Done)
-    }
-
     async fn simulate_ado(
         &self,
         args: crate::simulate::ado::SimulateAdoArgs,
