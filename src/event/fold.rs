@@ -198,25 +198,6 @@ impl RunView {
             Event::BreakerChanged { from, to, reason, .. } => {
                 self.notices.push(format!("circuit breaker {from} → {to}: {reason}"));
             }
-            Event::ItemsCleaned { raw_bytes, clean_bytes, alarms, .. } => {
-                self.raw_bytes += raw_bytes;
-                self.clean_bytes += clean_bytes;
-                self.alarms += alarms;
-            }
-            Event::TextAlarm { item, alarms } if self.alarmed.len() < MOST_ALARMED => {
-                self.alarmed.push(AlarmedItem { item: item.clone(), alarms: *alarms });
-            }
-            Event::ItemDecided { item, title, decision, .. } => {
-                // Only work of this run needs its title; memory must not grow with the backlog.
-                match decision {
-                    Decision::New | Decision::Changed => {
-                        self.titles.insert(item.clone(), title.clone());
-                    }
-                    _ => drop(self.titles.remove(item)),
-                }
-                *self.decisions.entry(decision.into_str().into()).or_default() += 1;
-            }
-            Event::ItemsShared { shares } => self.shares = *shares,
             Event::PlanMade { work, unchanged, .. } => {
                 (self.planned, self.work) = (true, *work);
                 self.decisions.insert(Decision::Unchanged.into_str().into(), *unchanged);
@@ -242,6 +223,37 @@ impl RunView {
                 self.triage_ended = true;
                 self.triage_failed |= *failed > 0;
             }
+            Event::ProviderBreakerChanged { from, to, reason, .. } => {
+                self.notices.push(format!("provider's circuit breaker {from} → {to}: {reason}"));
+            }
+            Event::ProviderSuspended { until, reason } => {
+                self.notices.push(format!("provider suspended until {until}: {reason}"));
+            }
+            event => self.apply_item(event),
+        }
+    }
+
+    fn apply_item(&mut self, event: &Event) {
+        match event {
+            Event::ItemsCleaned { raw_bytes, clean_bytes, alarms, .. } => {
+                self.raw_bytes += raw_bytes;
+                self.clean_bytes += clean_bytes;
+                self.alarms += alarms;
+            }
+            Event::TextAlarm { item, alarms } if self.alarmed.len() < MOST_ALARMED => {
+                self.alarmed.push(AlarmedItem { item: item.clone(), alarms: *alarms });
+            }
+            Event::ItemDecided { item, title, decision, .. } => {
+                // Only work of this run needs its title; memory must not grow with the backlog.
+                match decision {
+                    Decision::New | Decision::Changed => {
+                        self.titles.insert(item.clone(), title.clone());
+                    }
+                    _ => drop(self.titles.remove(item)),
+                }
+                *self.decisions.entry(decision.into_str().into()).or_default() += 1;
+            }
+            Event::ItemsShared { shares } => self.shares = *shares,
             Event::ItemTriaged { deep, .. } => {
                 self.triaged += 1;
                 self.deep += u64::from(*deep);
@@ -256,12 +268,6 @@ impl RunView {
             }
             Event::ItemWaiting { .. } => self.waiting += 1,
             Event::ItemParked { .. } => self.parked += 1,
-            Event::ProviderBreakerChanged { from, to, reason, .. } => {
-                self.notices.push(format!("provider's circuit breaker {from} → {to}: {reason}"));
-            }
-            Event::ProviderSuspended { until, reason } => {
-                self.notices.push(format!("provider suspended until {until}: {reason}"));
-            }
             _ => {}
         }
     }

@@ -16,8 +16,8 @@ pub(super) fn is_harmless(name: &str) -> bool {
 /// Does anybody read values of the property? `false` for most of the harmless ones.
 pub(super) fn is_read(name: &str) -> bool {
     // In lower case, as nearly everybody writes them; others are read and found harmless later.
-    !(is_harmless(name)
-        && !matches!(name, "text-decoration-line" | "white-space-collapse" | "mso-list"))
+    !is_harmless(name)
+        || matches!(name, "text-decoration-line" | "white-space-collapse" | "mso-list")
 }
 
 /// Properties of which no value can hide text.
