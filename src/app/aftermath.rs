@@ -10,10 +10,11 @@ use super::error::CommandError;
 use super::secrets::SettingSecrets;
 use crate::model::RunId;
 use crate::private;
+use crate::report::code_links::{CodeLinks, origin_of};
 use crate::report::digest::{Report, Scope};
 use crate::report::{html, markdown, webhook};
 use crate::run::Secrets as _;
-use crate::settings::ReportFormat;
+use crate::settings::{Config, ReportFormat};
 use crate::store::{Delivery, Journal, MessageKind, Store};
 
 /// Wait before the second try of a webhook.
@@ -60,7 +61,19 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
 async fn report_of(setting: &Setting, store: &Store, run: RunId) -> Result<Report, CommandError> {
     let (scope, now) = (Scope::Run { run }, setting.clock.now());
     let report = Report::gather(store, scope, &setting.config.source.project, now).await?;
-    Ok(report.without(&SettingSecrets::new(setting).held().await))
+    let links = code_links(&setting.config);
+    Ok(report.linked(links).without(&SettingSecrets::new(setting).held().await))
+}
+
+/// Where the configured code base can be read in a browser: by the configured pattern, or by the
+/// remote that git's own file names.
+pub fn code_links(config: &Config) -> Option<CodeLinks> {
+    if !config.report.code_url.is_empty() {
+        return CodeLinks::by_pattern(&config.report.code_url);
+    }
+    let file = config.repository.path.join(".git").join("config");
+    let text = std::fs::read_to_string(file).ok()?;
+    CodeLinks::of_remote(origin_of(&text)?)
 }
 
 /// Sends the digests that are due: of this run, and of earlier ones whose webhook failed.

@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::event::fold::AlarmedItem;
 use crate::event::{RunOutcome, RunSummary};
 use crate::model::{Phase, RunId, Verdict};
+use crate::report::code_links::CodeLinks;
 use crate::report::moment::minute;
 use crate::settings::HeldSecrets;
 use crate::store::{
@@ -48,6 +50,13 @@ pub struct Report {
     pub totals: RunSummary,
     /// Their money, by day and purpose.
     pub spending: Vec<StageSpending>,
+    /// Items that triage finished without deep analysis, with its reason.
+    pub settled: Vec<JudgedItem>,
+    /// Items with text that a person may not see, with how much and why.
+    pub alarmed: Vec<AlarmedItem>,
+    /// Where the code can be read in a browser.
+    #[serde(skip)]
+    pub links: Option<CodeLinks>,
     /// Items that triage took for the same matter, group by group.
     pub related: Vec<Vec<JudgedItem>>,
     /// What was found.
@@ -84,6 +93,7 @@ impl Report {
                 store.sessions().between(from, to).await?,
             ),
         };
+        let settled = |item: &&JudgedItem| !item.verdict.needs_deep_analysis;
         let failed = |session: &SessionRow| {
             session.outcome.as_ref().is_some_and(|outcome| !outcome.is_success())
         };
@@ -92,13 +102,16 @@ impl Report {
             project: project.to_owned(),
             made_at: now,
             totals: totals(&runs),
-            runs,
             spending,
             related: related(&judged),
+            settled: judged.iter().filter(settled).cloned().collect(),
+            alarmed: store.events().alarms_of(runs.iter().map(|run| run.run).collect()).await?,
+            links: None,
             findings,
             failed_sessions: sessions.into_iter().filter(failed).collect(),
             open: store.items().open(MOST_OPEN).await?,
             parked: parked(&store.items().phase_counts().await?),
+            runs,
         })
     }
 
@@ -111,11 +124,26 @@ impl Report {
             let texts = row.finding.texts_mut().chain([&mut row.title, &mut row.url]);
             secrets.remove_from_all(texts.chain(note));
         }
+        for item in &mut self.settled {
+            secrets.remove_from_all(item.verdict.texts_mut().chain([&mut item.title]));
+        }
         for item in &mut self.open.first {
             let verdict = item.verdict.iter_mut().flat_map(Verdict::texts_mut);
             secrets.remove_from_all(verdict.chain([&mut item.title, &mut item.url]));
         }
         self
+    }
+
+    /// With links to the code.
+    #[must_use]
+    pub fn linked(mut self, links: Option<CodeLinks>) -> Self {
+        self.links = links;
+        self
+    }
+
+    /// The address of a file in the web view of the code base.
+    pub fn code_address(&self, path: &str) -> Option<String> {
+        self.links.as_ref().map(|links| links.address(path))
     }
 
     /// One line that says it all.
@@ -214,8 +242,8 @@ pub mod samples {
     use super::*;
     use crate::event::{Reason, Shares, Trigger};
     use crate::model::{
-        Complexity, Confidence, Effort, FailureKind, Feedback, FileReference, Finding, ItemId,
-        ItemKey, Opinion, Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
+        Alarms, Complexity, Confidence, Effort, FailureKind, Feedback, FileReference, Finding,
+        ItemId, ItemKey, Opinion, Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
     };
     use crate::store::ItemRow;
 
@@ -258,6 +286,15 @@ pub mod samples {
             }],
             totals: summary,
             spending: vec![spent()],
+            settled: vec![JudgedItem {
+                verdict: Verdict::new(ItemId(44), Complexity::Trivial, words),
+                ..judged(44, words)
+            }],
+            alarmed: vec![AlarmedItem {
+                item: ItemKey::new("ado", ItemId(42)),
+                alarms: Alarms { hidden_chars: 236, ..Alarms::default() },
+            }],
+            links: CodeLinks::by_pattern("https://git.example/{path}"),
             related: vec![vec![judged(42, words), judged(43, words)]],
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![SessionRow {
@@ -371,7 +408,8 @@ mod tests {
             report.headline(),
             "3 changed · 3 triaged · 1 finding · 1 failed session · 1 parked · $0.25"
         );
-        assert_eq!(report.title(), "Heartbeat for Parcel, run of 2026-11-16 08:00 UTC");
+        let began = minute("2026-11-16T08:00:00Z".parse().unwrap());
+        assert_eq!(report.title(), format!("Heartbeat for Parcel, run of {began}"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, con
 use super::digest::Report;
 use super::markdown::{outcome, took, web_address};
 use super::moment::minute;
+use crate::event::fold::AlarmedItem;
 use crate::model::text::in_words;
 use crate::model::{is_acting, plain_text};
 use crate::report::lines::{amount, short_key};
@@ -43,7 +44,9 @@ fn values(report: &Report) -> Value {
         spending => report.spending.iter().map(spending).collect::<Vec<_>>(),
         related => report.related.iter().map(|group| group.iter().map(related).collect::<Vec<_>>())
             .collect::<Vec<_>>(),
-        findings => report.findings.iter().map(finding).collect::<Vec<_>>(),
+        settled => report.settled.iter().map(settled).collect::<Vec<_>>(),
+        alarmed => report.alarmed.iter().map(alarmed).collect::<Vec<_>>(),
+        findings => report.findings.iter().map(|row| finding(row, report)).collect::<Vec<_>>(),
         failures => report.failed_sessions.iter().map(failure).collect::<Vec<_>>(),
         open => report.open.first.iter().map(open).collect::<Vec<_>>(),
         beyond => report.open.beyond(),
@@ -79,11 +82,21 @@ fn related(item: &JudgedItem) -> Value {
     context! { key => short_key(&item.key), title => item.title.clone() }
 }
 
-fn finding(row: &FindingRow) -> Value {
+fn settled(item: &JudgedItem) -> Value {
+    let (key, reason) = (short_key(&item.key), item.verdict.reason.clone());
+    context! { key, title => item.title.clone(), reason }
+}
+
+fn alarmed(alarm: &AlarmedItem) -> Value {
+    context! { key => short_key(&alarm.item), words => alarm.alarms.words() }
+}
+
+fn finding(row: &FindingRow, report: &Report) -> Value {
     let finding = &row.finding;
     let file = |file: &crate::model::FileReference| {
         context! {
             path => file.path.clone(),
+            address => report.code_address(&file.path),
             reason => file.reason.clone(),
             missing => file.exists == Some(false),
         }
@@ -102,6 +115,7 @@ fn finding(row: &FindingRow) -> Value {
         files => finding.files.iter().map(file).collect::<Vec<_>>(),
         suggested_change => finding.suggested_change.clone(),
         open_questions => finding.open_questions.clone(),
+        cost => row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         feedback => row.feedback.as_ref().map(ToString::to_string),
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::digest::Report;
 use super::moment::minute;
 use crate::analyze;
+use crate::event::fold::AlarmedItem;
 use crate::model::plain_text;
 use crate::model::text::{in_words, seconds};
 use crate::report::lines::{amount, short_key};
@@ -14,12 +15,15 @@ use crate::store::{FindingRow, JudgedItem, RunRow};
 /// The whole report.
 pub fn render(report: &Report) -> String {
     let mut page = format!("# {}\n\n{}\n", line(&report.title()), report.headline());
+    overview(&mut page, report);
+    alarms(&mut page, report);
+    findings(&mut page, report);
+    related(&mut page, report);
+    settled(&mut page, report);
+    open(&mut page, report);
+    failures(&mut page, report);
     runs(&mut page, report);
     spending(&mut page, report);
-    related(&mut page, report);
-    findings(&mut page, report);
-    failures(&mut page, report);
-    open(&mut page, report);
     let _: std::fmt::Result = write!(
         page,
         "\n---\nGenerated {} by heartbeat {}. Costs are as the agent reports them.\n",
@@ -27,6 +31,61 @@ pub fn render(report: &Report) -> String {
         env!("CARGO_PKG_VERSION")
     );
     page
+}
+
+/// The findings at one glance.
+fn overview(page: &mut String, report: &Report) {
+    if report.findings.is_empty() {
+        return;
+    }
+    page.push_str(
+        "\n| item | finding | risk | effort | confidence | files | cost |\n\
+         |---|---|---|---|---|---|--:|\n",
+    );
+    for row in &report.findings {
+        let finding = &row.finding;
+        let first = finding.files.first().map(|file| file.path.as_str());
+        let more = match finding.files.len() {
+            0 | 1 => String::new(),
+            files => format!(" +{}", files - 1),
+        };
+        let file = first.map(|path| match report.code_address(path) {
+            Some(address) => format!("[{}]({address}){more}", line(path)),
+            None => format!("{}{more}", line(path)),
+        });
+        let _: std::fmt::Result = writeln!(
+            page,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            short_key(&row.key),
+            line(&row.title),
+            finding.risk,
+            finding.effort,
+            finding.confidence,
+            file.unwrap_or_default(),
+            row.cost.map(|cost| cost.to_string()).unwrap_or_default()
+        );
+    }
+}
+
+fn alarms(page: &mut String, report: &Report) {
+    if report.alarmed.is_empty() {
+        return;
+    }
+    page.push_str("\n## Hidden or doubtful text\n\nIt was left out of every prompt or marked.\n\n");
+    for AlarmedItem { item, alarms } in &report.alarmed {
+        let _: std::fmt::Result = writeln!(page, "- {}: {}", short_key(item), alarms.words());
+    }
+}
+
+fn settled(page: &mut String, report: &Report) {
+    if report.settled.is_empty() {
+        return;
+    }
+    page.push_str("\n## Settled by triage, without deep analysis\n\n");
+    for item in &report.settled {
+        let (key, title) = (short_key(&item.key), line(&item.title));
+        let _: std::fmt::Result = writeln!(page, "- {key} {title}: {}", line(&item.verdict.reason));
+    }
 }
 
 fn runs(page: &mut String, report: &Report) {
@@ -195,9 +254,13 @@ mod tests {
     #[test]
     fn every_part_is_there() {
         let page = render(&report("The total is wrong"));
+        let began = minute("2026-11-16T08:00:00Z".parse().unwrap());
         for part in [
-            "# Heartbeat for Parcel, run of 2026-11-16 08:00 UTC",
-            "| 2026-11-16 08:00 UTC | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |",
+            format!("# Heartbeat for Parcel, run of {began}").as_str(),
+            "| #42 | The total is wrong | high | small | medium | [The total is wrong](https://git.example/The%20total%20is%20wrong) | $0.20 |",
+            "- #42: 236 hidden characters",
+            "- #44 The total is wrong: The total is wrong",
+            format!("| {began} | some failed | 9 min 0 s | 9 | 3 | 3 | 1 | $0.25 |").as_str(),
             "| 2026-11-16 | deep | 2 | $0.25 ($0.20 of it estimated) |",
             "- #42 The total is wrong; #43 The total is wrong\n",
             "### #42 The total is wrong",
@@ -207,6 +270,8 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is not in\n{page}");
         }
+        let at = |part: &str| page.find(part).unwrap();
+        assert!(at("## Findings") < at("## Settled") && at("## Not finished") < at("## Runs"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What people and machines see of a run: folds over its events, and the edges that show them.
 
+pub mod code_links;
 pub mod digest;
 pub mod html;
 pub mod lines;

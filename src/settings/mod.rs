@@ -376,6 +376,7 @@ pub enum LogFormat {
 pub struct Report {
     pub dir: PathBuf,
     pub formats: Vec<ReportFormat>,
+    pub code_url: String,
     pub language: String,
     pub webhook_env: String,
     pub webhook_style: WebhookStyle,

@@ -1,10 +1,13 @@
 //! The stored log of events, read back.
 
+use std::collections::BTreeMap;
+
 use rusqlite::Row;
 
 use super::rows::{Ms, from_json};
 use super::subjects::{Events, Reader};
 use super::{Sql, StoreError};
+use crate::event::fold::AlarmedItem;
 use crate::event::{Event, Recorded};
 use crate::model::{ItemKey, RunId};
 
@@ -55,6 +58,20 @@ impl<R: Reader> Events<'_, R> {
             Some(Event::RunFailed { message }) => Some(message),
             _ => None,
         })
+    }
+
+    /// Items whose text raised an alarm in these runs; each once, as it was last seen.
+    pub async fn alarms_of(self, runs: Vec<RunId>) -> Result<Vec<AlarmedItem>, StoreError> {
+        let mut found = BTreeMap::new();
+        for run in runs {
+            let sql = "SELECT * FROM events WHERE event = 'text_alarm' AND run = ?1 ORDER BY seq";
+            for recorded in self.rows(sql, [run], recorded).await? {
+                if let Event::TextAlarm { item, alarms } = recorded.event {
+                    found.insert(item, alarms);
+                }
+            }
+        }
+        Ok(found.into_iter().map(|(item, alarms)| AlarmedItem { item, alarms }).collect())
     }
 
     /// Keys whose new value waits for the next start of the service.
