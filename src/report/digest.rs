@@ -294,7 +294,7 @@ pub mod samples {
                 item: ItemKey::new("ado", ItemId(42)),
                 alarms: Alarms { hidden_chars: 236, ..Alarms::default() },
             }],
-            links: CodeLinks::by_pattern("https://git.example/{path}"),
+            links: None,
             related: vec![vec![judged(42, words), judged(43, words)]],
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![SessionRow {

@@ -237,6 +237,7 @@ fn line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::code_links::CodeLinks;
     use crate::report::digest::samples::{HOSTILE, report};
 
     #[test]
@@ -253,7 +254,8 @@ mod tests {
 
     #[test]
     fn every_part_is_there() {
-        let page = render(&report("The total is wrong"));
+        let links = CodeLinks::by_pattern("https://git.example/{path}");
+        let page = render(&report("The total is wrong").linked(links));
         let began = minute("2026-11-16T08:00:00Z".parse().unwrap());
         for part in [
             format!("# Heartbeat for Parcel, run of {began}").as_str(),
