@@ -300,7 +300,7 @@ impl Context {
             let setting = Setting::new(config, environment, clock, credential, cwd)?;
             Ok(Setting { telemetry: telemetry.clone(), ..setting })
         };
-        let code = daemon::follow(reloader, make, progress, showing).await;
+        let code = Box::pin(daemon::follow(reloader, make, progress, showing)).await;
         telemetry.finish().await;
         let code = code?;
         if let Some(world) = world {

@@ -122,7 +122,7 @@ impl Model {
             std::future::pending::<()>().await;
         };
         let ended = tokio::select! {
-            ended = stopped.run(Trigger::Manual) => ended.unwrap().expect("nobody crashes"),
+            ended = stopped.run(Trigger::Manual) => ended.unwrap().unwrap(),
             () = stop => unreachable!("it waits for ever"),
         };
         world.outside.lock().unwrap().plays.clear();
