@@ -297,22 +297,7 @@ pub mod samples {
             links: None,
             related: vec![vec![judged(42, words), judged(43, words)]],
             findings: vec![finding(key.clone(), run, words)],
-            failed_sessions: vec![SessionRow {
-                session: SessionRef {
-                    id: SessionId(uuid::Uuid::from_u128(9)),
-                    run,
-                    stage: Stage::Deep,
-                    item: Some(key.clone()),
-                    attempt: 2,
-                },
-                tier: "pidns".into(),
-                started_at: began,
-                ended_at: Some(began),
-                alive: false,
-                outcome: Some(Outcome::BadOutput { why: FailureKind::NoJson }),
-                usage: None,
-                survivors: Some(0),
-            }],
+            failed_sessions: vec![failed_session(key.clone(), run, began)],
             parked: 1,
             open: OpenItems {
                 total: 1,
@@ -333,6 +318,25 @@ pub mod samples {
                     verdict: None,
                 }],
             },
+        }
+    }
+
+    fn failed_session(key: ItemKey, run: RunId, began: Timestamp) -> SessionRow {
+        SessionRow {
+            session: SessionRef {
+                id: SessionId(uuid::Uuid::from_u128(9)),
+                run,
+                stage: Stage::Deep,
+                item: Some(key),
+                attempt: 2,
+            },
+            tier: "pidns".into(),
+            started_at: began,
+            ended_at: Some(began),
+            alive: false,
+            outcome: Some(Outcome::BadOutput { why: FailureKind::NoJson }),
+            usage: None,
+            survivors: Some(0),
         }
     }
 
