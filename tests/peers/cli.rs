@@ -110,7 +110,7 @@ fn sixteen_items_are_one_request_with_little_around_them() {
     assert_eq!(requests.len(), 1);
     assert_eq!(requests[0].tools(), ["StructuredOutput"]);
     assert_eq!(requests[0].user_texts(), [rendered.user.as_str()], "nothing was added or expanded");
-    assert!(requests[0].body["system"].to_string().contains("Sort a software team's work items"));
+    assert!(requests[0].body["system"].to_string().contains("Sort a team's work items"));
     assert_eq!(requests[0].header("x-api-key"), Some("sk-ant-of-the-agent"));
     let around = requests[0].bytes - json!(rendered.user).to_string().len();
     println!(
@@ -313,7 +313,9 @@ fn a_provider_that_hangs_leaves_an_agent_that_is_up_and_says_no_more() {
         assert_eq!(ended.outcome, Outcome::Signal { signal: 15 });
         let is_up = |event: &AgentEvent| matches!(event, AgentEvent::Initialised { .. });
         assert!(ended.events.iter().any(is_up), "{fault:?}");
-        assert!(!ended.events.contains(&AgentEvent::Content), "{fault:?}");
+        // Partial messages tell that an answer has begun, and not that it stopped.
+        let begun = matches!(fault, Fault::SilentMidStream | Fault::PingsMidStream);
+        assert!(begun || !ended.events.contains(&AgentEvent::Content), "{fault:?}");
     }
 }
 

@@ -120,13 +120,18 @@ impl Most {
             if !process::is_same(&row.keeper) {
                 continue;
             }
-            let alive =
-                process::descendants(row.keeper.pid).iter().filter(|s| !s.is_dead()).count();
-            // One of them is the keeper's own: the first process of a namespace, or its watcher.
-            let alive = u32::try_from(alive).unwrap().saturating_sub(1);
+            let members = process::descendants(row.keeper.pid);
+            let alive = members.iter().filter(|one| !one.is_dead() && !is_keepers_own(one.pid));
+            let alive = u32::try_from(alive.count()).unwrap();
             self.processes.fetch_max(alive, Ordering::SeqCst);
         }
     }
+}
+
+/// The first process of a namespace and the keeper's watcher are forks of the keeper itself.
+fn is_keepers_own(pid: u32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).any(|word| word == b"__keeper")
 }
 
 fn replay(tier: &str) {

@@ -30,7 +30,7 @@ fn no_config_at_all_says_what_is_needed() {
     let world = World::new(0);
     let output = world.heartbeat(&["--once"]).output().unwrap();
     assert_eq!(code(&output), 78);
-    assert!(text(&output).contains("base_url"), "{}", text(&output));
+    assert!(text(&output).contains("run `heartbeat init`"), "{}", text(&output));
     assert!(is_untouched(&world));
 }
 

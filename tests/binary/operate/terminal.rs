@@ -61,6 +61,8 @@ fn on_a_terminal(line: &str) -> Option<String> {
     let output = Command::new("script")
         .args(["-qec", &format!("stty cols {COLUMNS} rows 40; {line}"), "/dev/null"])
         .env("TERM", "xterm")
+        // Set by Cargo for tests; it would mean `cargo run`.
+        .env_remove("CARGO_PKG_NAME")
         .env("TZ", "Europe/Berlin")
         .output();
     match output {
