@@ -76,12 +76,20 @@ fn select(seen: &Seen<'_>) -> (String, String) {
         let chosen = options.iter().rfind(is_chosen).or(options.first());
         return (chosen.map(shown_text).unwrap_or_default(), String::new());
     }
+    let is_hidden = |option: &NodeRef<'_, Node>| {
+        let element = option.value().as_element();
+        element.is_some_and(|element| {
+            ["hidden", "style"].iter().any(|name| attribute(element, name).is_some())
+        })
+    };
+    // One that may be hidden is judged like what does not fit.
+    let (hidden, options): (Vec<_>, Vec<_>) = options.into_iter().partition(is_hidden);
     let fits = usize::try_from(size).unwrap_or(1);
     let join = |options: &[NodeRef<'_, Node>]| {
         options.iter().map(shown_text).collect::<Vec<_>>().join(", ")
     };
     let (shown, cut_off) = options.split_at(fits.min(options.len()));
-    (join(shown), join(cut_off))
+    (join(shown), join(&[cut_off, &hidden].concat()))
 }
 
 fn words_of(node: NodeRef<'_, Node>) -> String {

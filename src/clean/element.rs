@@ -106,6 +106,9 @@ impl Role {
                 "display" | "xmlns" | "displaystyle" | "mathvariant" | "class" | "id" | "dir"
             ) || matches!(name, "stretchy" | "fence" | "separator" | "form" | "accent" | "alttext")
         };
+        if matches!(name, "annotation" | "annotation-xml") {
+            return Self::Nothing;
+        }
         if !element
             .attrs
             .iter()
@@ -114,7 +117,6 @@ impl Role {
             return Self::Drawing;
         }
         match name {
-            "annotation" | "annotation-xml" => Self::Nothing,
             "mfrac" => Self::Pair("/"),
             "msup" | "mover" => Self::Pair("^"),
             "msub" | "munder" => Self::Pair("_"),

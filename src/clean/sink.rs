@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashSet;
 
 use ego_tree::{NodeId, Tree};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -34,6 +35,8 @@ pub(super) struct CountingSink {
     pub(super) has_style: Cell<bool>,
     /// Are attributes that nobody reads kept, because selectors may ask for them?
     keeps_all: bool,
+    /// Formulas' notes that hold HTML: the parser asks for them by their flag.
+    html_notes: RefCell<HashSet<NodeId>>,
 }
 
 impl CountingSink {
@@ -52,6 +55,7 @@ impl CountingSink {
             has_table: Cell::new(false),
             has_style: Cell::new(false),
             keeps_all,
+            html_notes: RefCell::default(),
         }
     }
 
@@ -148,7 +152,17 @@ impl TreeSink for CountingSink {
         if !self.keeps_all && name.ns != ns!(mathml) {
             attributes.retain(|attribute| is_read(&attribute.name.local));
         }
-        self.register(self.inner.create_element(name, attributes, flags))
+        let holds_html = flags.mathml_annotation_xml_integration_point;
+        let handle = self.register(self.inner.create_element(name, attributes, flags));
+        if holds_html {
+            self.html_notes.borrow_mut().insert(handle.id);
+        }
+        handle
+    }
+
+    fn is_mathml_annotation_xml_integration_point(&self, target: &Handle) -> bool {
+        self.count(1);
+        self.html_notes.borrow().contains(&target.id)
     }
 
     fn create_comment(&self, _text: StrTendril) -> Handle {

@@ -185,6 +185,7 @@ impl Computed {
         flow.tiny = frame.is_tiny();
         self.apply_place(slots, position, kind, in_flex, at);
         self.apply_margins(slots, kind, &mut impact);
+        self.doubt_in_clipped_flex(in_flex);
         self.apply_sizes(slots, kind, in_flex || flow.blockified, &mut frame);
         self.apply_overflow(&frame, kind);
         self.apply_clips(slots, out_of_flow, kind);
@@ -196,6 +197,7 @@ impl Computed {
     /// The same for an element about which nothing is declared: most are.
     fn apply_usual(&mut self, kind: BoxKind, in_flex: bool) {
         let kind = kind_of(kind, Flow::default(), in_flex);
+        self.doubt_in_clipped_flex(in_flex);
         self.leave_line(kind, false);
         match kind {
             BoxKind::Table | BoxKind::TablePart | BoxKind::Cell => self.share_table_room(),

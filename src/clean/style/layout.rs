@@ -11,6 +11,9 @@ const OFF_PAGE: f32 = -500.0;
 /// A box moved this far to the right or downwards is beyond any scrolling.
 const FAR_AWAY: f32 = 4000.0;
 
+/// A clipping box below this width may have no room for all items that stand side by side in it.
+const NARROW: f32 = 800.0;
+
 impl Computed {
     pub(super) fn position(&mut self, slots: &Slots) -> Position {
         match slots.get(Slot::Position) {
@@ -192,6 +195,10 @@ impl Computed {
             self.doubts.add(Doubt::Moved);
         }
         let taken = left.max(0.0) + right.max(0.0) + inner_left + inner_right;
+        // Pushed aside by more than half of the box that clips it.
+        if self.clip_room.is_some_and(|clip| taken > clip / 2.0) {
+            self.doubts.add(Doubt::Clipped);
+        }
         self.room = (self.room - taken).max(0.0);
         if self.rtl && inner_left + inner_right > 100.0 {
             self.shrunk = true;
@@ -219,6 +226,10 @@ impl Computed {
         }
         if let Some(width) = frame.width {
             self.shrunk |= width < 100.0;
+            // What is wider than the box that clips it ends somewhere outside.
+            if self.clip_room.is_some_and(|clip| width > clip + 1.0) {
+                self.doubts.add(Doubt::Clipped);
+            }
             if self.rtl && width < 300.0 {
                 self.doubts.add(Doubt::Moved);
             }
@@ -227,6 +238,13 @@ impl Computed {
             self.room = 0.0;
         }
         self.shrunk |= frame.height.is_some();
+    }
+
+    /// Items of a flex box stand side by side, also beyond the edge of a narrow box that clips.
+    pub(super) fn doubt_in_clipped_flex(&mut self, in_flex: bool) {
+        if in_flex && self.clip_room.is_some_and(|clip| clip < NARROW) {
+            self.doubts.add(Doubt::Clipped);
+        }
     }
 
     /// Cells share the room of a table by rules of their own.

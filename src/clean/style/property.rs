@@ -99,7 +99,6 @@ const HARMLESS: &[&str] = &[
     "stroke",
     "stroke-width",
     "tab-interval",
-    "tab-size",
     "tab-stops",
     "tap-highlight-color",
     "text-align",

@@ -77,6 +77,8 @@ impl Reader<'_> {
             "unicode-bidi" => matches!(value, "embed" | "isolate" | "plaintext"),
             "writing-mode" => matches!(value, "horizontal-tb" | "lr" | "lr-tb"),
             "zoom" => number_in(0.5, 2.0),
+            // A wide tab moves what follows it out of a box that clips.
+            "tab-size" => number_in(0.0, 16.0),
             "color-scheme" => matches!(value, "light" | "only light"),
             "text-decoration-thickness" => small_lengths(value, 4.0),
             "backface-visibility" | "perspective-origin" | "transform-origin" => {
