@@ -17,7 +17,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use heartbeat::context::{Index, Options, Query, RankedFile, Subject, pack, rank, scored};
+use heartbeat::context::{
+    Index, Options, Query, RankedFile, Subject, pack, rank, scored, shown_lines,
+};
 use serde::Deserialize;
 
 const KS: [usize; 5] = [1, 3, 5, 10, 20];
@@ -139,60 +141,38 @@ fn measure(
         write_dump(file, instance, &index, &query);
     }
     let place = |gold: &String| ranked.iter().position(|file: &RankedFile| &file.path == gold);
-    let shown = Shown::of(&packed.text);
+    let shown = shown_lines(&packed.text);
     let changed = |gold: &String| {
         let ranges = instance.gold_lines.get(gold).map(Vec::as_slice).unwrap_or_default();
-        ranges.iter().any(|(first, last)| shown.has_line(gold, *first, *last))
+        ranges.iter().any(|(first, last)| has_line(shown.get(gold), *first, *last))
     };
     Outcome {
         repo: instance.repo.clone(),
         places: instance.gold.iter().map(place).collect(),
         named: instance.gold.iter().any(|gold| packed.text.contains(gold.as_str())),
-        shown: instance.gold.iter().any(|gold| shown.lines.contains_key(gold.as_str())),
+        shown: instance.gold.iter().any(|gold| shown.contains_key(gold)),
         visible: instance.gold.iter().any(changed),
-        useful: shown.share(&instance.gold, packed.text.len()),
+        useful: share(&packed.text, &instance.gold),
         tokens: packed.tokens,
         took,
     }
 }
 
-/// What a packed context shows of each file, read back from its text.
-struct Shown {
-    /// Numbers of the lines shown, from 1, with the bytes they take.
-    lines: BTreeMap<String, (Vec<usize>, usize)>,
+fn has_line(lines: Option<&Vec<usize>>, first: usize, last: usize) -> bool {
+    lines.is_some_and(|lines| lines.iter().any(|line| (first..=last.max(first)).contains(line)))
 }
 
-impl Shown {
-    fn of(text: &str) -> Self {
-        let mut lines: BTreeMap<String, (Vec<usize>, usize)> = BTreeMap::new();
-        let (mut file, mut next) = (String::new(), 0);
-        for line in text.lines() {
-            if let Some(path) = line.strip_prefix("## ") {
-                file = path.split(" [").next().unwrap_or(path).to_owned();
-            } else if line.is_empty() {
-                next = 0;
-            } else if let Some(span) = line.strip_prefix("lines ") {
-                next = span.split('-').next().and_then(|n| n.parse().ok()).unwrap_or(0);
-            } else if line.starts_with('|') && next > 0 {
-                let entry = lines.entry(file.clone()).or_default();
-                entry.0.push(next);
-                entry.1 += line.len() + 1;
-                next += 1;
-            }
+/// Share of a packed text's bytes that is code of these files.
+fn share(text: &str, gold: &[String]) -> f64 {
+    let (mut is_gold, mut bytes) = (false, 0);
+    for line in text.lines() {
+        if let Some(path) = line.strip_prefix("## ") {
+            is_gold = gold.iter().any(|gold| path.split(" [").next() == Some(gold));
+        } else if is_gold && line.starts_with('|') {
+            bytes += line.len() + 1;
         }
-        Self { lines }
     }
-
-    fn has_line(&self, file: &str, first: usize, last: usize) -> bool {
-        let shown = self.lines.get(file).map(|(lines, _)| lines.as_slice()).unwrap_or_default();
-        shown.iter().any(|line| (first..=last.max(first)).contains(line))
-    }
-
-    fn share(&self, gold: &[String], total: usize) -> f64 {
-        let bytes: usize =
-            gold.iter().filter_map(|gold| self.lines.get(gold)).map(|(_, bytes)| bytes).sum();
-        bytes as f64 / total.max(1) as f64
-    }
+    bytes as f64 / text.len().max(1) as f64
 }
 
 fn write_dump(file: &mut std::fs::File, instance: &Instance, index: &Index, query: &Query) {
