@@ -297,7 +297,7 @@ async fn what_was_spent_before_the_provider_failed_is_known_when_we_end_the_sess
             _ => fails(),
         });
         let bench = Bench::new(&api.url(), |config| config.agent.max_retries = 10);
-        let end = bench.run(Tools::Read, |limits| limits.hard = Duration::from_secs(6)).await;
+        let end = bench.run(Tools::Read, |limits| limits.hard = Duration::from_secs(12)).await;
         assert_eq!(end.outcome, OUTAGE, "{end:?}");
         assert!(end.usage.reported && end.usage.cost > Usd::ZERO, "{end:?}");
         assert!(!end.outcome.counts_at_worst(&end.usage));
