@@ -1,7 +1,7 @@
 //! The one place that reads the time.
 //!
 //! Wall time is what people and the tracker speak; it may jump. Durations are measured with
-//! tokio's monotonic clock, which tests can pause. Pure rooms take times as arguments.
+//! tokio's monotonic clock, which tests can pause. Pure modules take times as arguments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

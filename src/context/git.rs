@@ -1,4 +1,4 @@
-//! The one place of this room that starts a process: `git`, to read history.
+//! The one place that starts `git`: to read history, and for the work tree of a backtest.
 //!
 //! The repository is not trusted. Its configuration could name programs to run, so every setting
 //! that can is overridden, lazy fetching is off, no protocol is allowed, and neither the user's nor
@@ -41,7 +41,7 @@ const HARMLESS: &[&str] = &[
     "gpg.program=false",
     "log.showSignature=false",
     "protocol.allow=never",
-    // Only reading commands run here, and nothing the repository names is started.
+    // Nothing the repository names is started; it is only read, and work trees written are our own.
     "safe.directory=*",
 ];
 
@@ -99,7 +99,7 @@ pub(crate) fn output_for(
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "history is read by git alone; the search path decides which git"
+    reason = "git is started here alone; the search path decides which git"
 )]
 fn command(repository: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");

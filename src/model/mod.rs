@@ -1,6 +1,6 @@
-//! The words of the program: plain data that every room speaks, with no behaviour beyond itself.
+//! The words of the program: plain data that every module shares, with no behaviour beyond itself.
 //!
-//! Nothing here does IO, reads a clock or knows another room.
+//! Nothing here does IO, reads a clock or knows another module.
 
 mod alarm;
 mod area;
