@@ -321,13 +321,36 @@ async fn idle_keeper() {
         let ticks = |pid| process::stat(pid).map_or(0, |stat| stat.own_ticks);
         let before = ticks(pid);
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let rollup =
-            std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-        let pss = rollup.lines().find(|line| line.starts_with("Pss:")).unwrap_or("Pss: unknown");
-        println!("  idle keeper ({}): {pss}, {} ticks in 5 s", keeper.tier, ticks(pid) - before);
+        let spent = ticks(pid) - before;
+        println!("  idle keeper ({}): {spent} ticks in 5 s", keeper.tier);
+        print_memory(pid);
         drop((keeper.to, keeper.from));
         keeper.process.wait().await.unwrap();
     }
+}
+
+/// The keeper and its own processes below it, which share most of their pages: their sum is what a
+/// session costs beside its agent. `anonymous` is what no file can give back.
+fn print_memory(keeper: u32) {
+    let below = process::descendants(keeper).into_iter().map(|stat| stat.pid);
+    let name_of = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let (mut all, mut anonymous) = (0, 0);
+    for pid in std::iter::once(keeper).chain(below) {
+        let name = name_of(pid);
+        if !name.starts_with("heartbeat-") {
+            continue;
+        }
+        let path = format!("/proc/{pid}/smaps_rollup");
+        let rollup = std::fs::read_to_string(path).unwrap_or_default();
+        let of = |key: &str| {
+            let value = rollup.lines().find_map(|line| line.strip_prefix(key));
+            value.and_then(|value| value.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        };
+        let (pss, anon) = (of("Pss:").unwrap_or(0), of("Pss_Anon:").unwrap_or(0));
+        println!("    {:<16} PSS {pss:5} kB, anonymous {anon:5} kB", name.trim());
+        (all, anonymous) = (all + pss, anonymous + anon);
+    }
+    println!("    {:<16} PSS {all:5} kB, anonymous {anonymous:5} kB", "together");
 }
 
 async fn supervision(seconds: usize) {

@@ -9,10 +9,10 @@
 use std::time::{Duration, Instant};
 
 use heartbeat::clock::Clock;
-use heartbeat::dedupe::{self, Seen, Write};
+use heartbeat::dedupe::{self, Planned, Seen, Write};
 use heartbeat::event::{Decision, Reason};
 use heartbeat::model::{ItemId, ItemKey};
-use heartbeat::store::{Journal, PageRecord, Planned, Store};
+use heartbeat::store::{Journal, PageRecord, Store};
 use rusqlite::{Connection, params};
 
 const PAGE: usize = 200;

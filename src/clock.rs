@@ -40,7 +40,7 @@ impl Clock {
     }
 
     /// Now.
-    #[expect(clippy::disallowed_methods, reason = "this is the room that reads the clock")]
+    #[expect(clippy::disallowed_methods, reason = "this is the module that reads the clock")]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Kind::System => Timestamp::now(),

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-use crate::model::plain_text;
+use crate::model::Foreign;
 
 /// A command to run. `Debug` shows neither arguments nor values of variables.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ pub struct Output {
     /// All of its standard output.
     pub stdout: Vec<u8>,
     /// The beginning of its standard error.
-    pub stderr: Vec<u8>,
+    pub stderr: Foreign,
 }
 
 impl fmt::Debug for Output {
@@ -59,7 +59,7 @@ impl fmt::Debug for Output {
         f.debug_struct("Output")
             .field("status", &self.status)
             .field("stdout_bytes", &self.stdout.len())
-            .field("stderr_bytes", &self.stderr.len())
+            .field("stderr", &self.stderr)
             .finish()
     }
 }
@@ -73,7 +73,7 @@ impl Output {
         Err(ExecError::Failed {
             program: program.name(),
             status: self.status.to_string(),
-            stderr: one_line(&self.stderr),
+            stderr: self.stderr,
         })
     }
 }
@@ -114,15 +114,21 @@ pub enum ExecError {
         source: std::io::Error,
     },
     /// It ran and said that it failed.
-    #[error("`{program}` failed ({status}): {stderr}")]
+    #[error("`{program}` failed ({status}): {}", said(.stderr))]
     Failed {
         /// Its name.
         program: String,
         /// How it ended.
         status: String,
-        /// What it said, in one line.
-        stderr: String,
+        /// What it said.
+        stderr: Foreign,
     },
+}
+
+/// The end of what it said, in one line.
+fn said(stderr: &Foreign) -> String {
+    const LONGEST: usize = 400;
+    if stderr.is_empty() { "no output".to_owned() } else { stderr.end(LONGEST) }
 }
 
 impl HelperCommand {
@@ -155,7 +161,7 @@ pub async fn run(command: &HelperCommand) -> Result<Output, ExecError> {
     };
     let timed_out = |_| ExecError::TimedOut { program: command.name(), timeout: command.timeout };
     let (stdout, stderr) = ended.map_err(timed_out)??;
-    Ok(Output { status: status?, stdout, stderr })
+    Ok(Output { status: status?, stdout, stderr: Foreign::from_bytes(&stderr) })
 }
 
 /// The process ids of the helpers alive now, for whoever reaps strays.
@@ -211,7 +217,7 @@ struct Helper {
 }
 
 impl Helper {
-    #[expect(clippy::disallowed_methods, reason = "this is the room that starts helpers")]
+    #[expect(clippy::disallowed_methods, reason = "this is the module that starts helpers")]
     fn spawn(command: &HelperCommand) -> Result<Self, ExecError> {
         let mut prepared = Command::new(&command.program);
         prepared
@@ -340,54 +346,5 @@ async fn read_up_to(
             return Err(ExecError::TooMuchOutput { program: command.name(), limit });
         }
         kept.extend_from_slice(&buffer[..count.min(room)]);
-    }
-}
-
-/// Does a word look like a token or a key: long, letters and digits, no path and no address?
-///
-/// What a helper writes to standard error is kept and shown, and helpers that fetch credentials
-/// write those there too.
-fn is_secret(word: &str) -> bool {
-    const SHORTEST: usize = 20;
-    let body = word.rsplit(['=', ':', '"', '\'']).find(|part| !part.is_empty()).unwrap_or(word);
-    let is_token =
-        |character: char| character.is_ascii_alphanumeric() || "-_+.~=".contains(character);
-    body.len() >= SHORTEST
-        && body.chars().all(is_token)
-        && body.chars().any(|character| character.is_ascii_digit())
-        && body.chars().any(|character| character.is_ascii_alphabetic())
-}
-
-/// The end of what a command said, as one line of bounded length.
-fn one_line(bytes: &[u8]) -> String {
-    const LONGEST: usize = 400;
-    let text = plain_text(&String::from_utf8_lossy(bytes));
-    let words: Vec<&str> = text
-        .split_whitespace()
-        .map(|word| if is_secret(word) { "[removed]" } else { word })
-        .collect();
-    let line = words.join(" ");
-    let cut = line.char_indices().rev().nth(LONGEST - 1).map_or(0, |(at, _)| at);
-    match line.get(cut..) {
-        Some(end) if cut > 0 => format!("…{end}"),
-        _ if line.is_empty() => "no output".to_owned(),
-        _ => line,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_helper_says_is_plain_and_holds_no_token() {
-        let said = b"error: \x1b[31mdenied\x1b[0m for eyJhbGciOiJIUzI1NiJ9.x1y2z3\n\
-            token=abcdefghij0123456789klmn at /usr/lib/git-core/git-remote-https-1.2.3";
-        let line = one_line(said);
-        assert_eq!(
-            line,
-            "error: [31mdenied[0m for [removed] [removed] at \
-             /usr/lib/git-core/git-remote-https-1.2.3"
-        );
     }
 }

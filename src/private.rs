@@ -1,8 +1,8 @@
 //! Folders and files that only their owner may open: the one place that says how they are made.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Makes a folder with whatever is missing above it. What exists is left as it is.
@@ -35,11 +35,64 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::rename(&beside, path)
 }
 
+/// Removes a folder with everything in it, however deep it is: folders inside are moved to its top
+/// and emptied there, so neither the stack nor the length of a path sets a limit. Folders that their
+/// owner closed are opened. For folders that nobody uses any more.
+pub fn remove_folder(folder: &Path) -> io::Result<()> {
+    let (prefix, mut moved) = (uuid::Uuid::now_v7(), 0_u64);
+    let mut full = vec![folder.to_owned()];
+    while let Some(next) = full.pop() {
+        std::fs::set_permissions(&next, Permissions::from_mode(0o700))?;
+        let entries: Vec<_> = std::fs::read_dir(&next)?.collect::<Result<_, _>>()?;
+        for entry in entries {
+            if !entry.file_type()?.is_dir() {
+                std::fs::remove_file(entry.path())?;
+            } else if next == folder {
+                full.push(entry.path());
+            } else {
+                std::fs::set_permissions(entry.path(), Permissions::from_mode(0o700))?;
+                moved += 1;
+                let to = folder.join(format!("{prefix}-{moved}"));
+                std::fs::rename(entry.path(), &to)?;
+                full.push(to);
+            }
+        }
+        if next != folder {
+            std::fs::remove_dir(&next)?;
+        }
+    }
+    std::fs::remove_dir(folder)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
+
+    /// Deeper than the stack of a thread allows when each folder is a call, and than a path may be.
+    #[test]
+    fn the_deepest_folder_is_removed_and_links_out_of_it_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (inside, outside) = (folder.path().join("inside"), folder.path().join("outside"));
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("kept"), "x").unwrap();
+        std::fs::create_dir_all(inside.join("closed/within")).unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+        std::fs::set_permissions(inside.join("closed"), Permissions::from_mode(0o000)).unwrap();
+        for number in 0..20_000 {
+            // From the inside out, so that no path gets too long.
+            let (shell, core) = (inside.join("shell"), inside.join("core"));
+            std::fs::create_dir(&shell).unwrap();
+            if number > 0 {
+                std::fs::rename(&core, shell.join("d")).unwrap();
+            }
+            std::fs::rename(&shell, &core).unwrap();
+        }
+        let removing = std::thread::Builder::new().stack_size(128 << 10);
+        let path = inside.clone();
+        removing.spawn(move || remove_folder(&path)).unwrap().join().unwrap().unwrap();
+        assert!(!inside.exists());
+        assert_eq!(std::fs::read(outside.join("kept")).unwrap(), b"x");
+    }
 
     #[test]
     fn what_is_made_is_closed_to_others_and_what_was_there_is_left() {

@@ -1,13 +1,17 @@
-//! After a run: its report on disk and its digest to a chat. Neither can fail a run.
+//! After a run: its report on disk, its digest to a chat, and findings against later commits. None of
+//! them can fail a run.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
 use super::Setting;
 use super::error::CommandError;
+use super::later_fixes::score_findings;
 use super::secrets::SettingSecrets;
+use crate::clock::Clock;
 use crate::model::RunId;
 use crate::private;
 use crate::report::code_links::{CodeLinks, origin_of};
@@ -19,7 +23,7 @@ use crate::store::{Delivery, Journal, MessageKind, Store};
 
 /// Wait before the second try of a webhook.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// A process that is about to end waits no longer than this for a webhook.
+/// A process that is about to end waits no longer than this for a webhook and for git.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The report in a form.
@@ -30,11 +34,42 @@ pub fn render(report: &Report, format: ReportFormat) -> Result<String, CommandEr
             html::render(report).map_err(|error| CommandError::Command(error.into()))?
         }
         ReportFormat::Json => {
-            let text = serde_json::to_string_pretty(report)
-                .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
+            let text = serde_json::to_string_pretty(report).map_err(|error| {
+                CommandError::Usage(format!("cannot write the report as JSON: {error}"))
+            })?;
             format!("{text}\n")
         }
     })
+}
+
+/// Makes reports on demand, with the settings of the service's start.
+pub struct Reporter {
+    config: Arc<Config>,
+    clock: Clock,
+    secrets: SettingSecrets,
+}
+
+impl Reporter {
+    pub fn new(setting: &Setting) -> Self {
+        let (config, clock) = (Arc::clone(&setting.config), setting.clock.clone());
+        Self { config, clock, secrets: SettingSecrets::new(setting) }
+    }
+
+    /// The report in a form, without secrets.
+    pub async fn text(
+        &self,
+        store: &Store,
+        scope: Scope,
+        format: ReportFormat,
+    ) -> Result<String, CommandError> {
+        render(&self.gather(store, scope).await?, format)
+    }
+
+    async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {
+        let (project, now) = (&self.config.source.project, self.clock.now());
+        let report = Report::gather(store, scope, project, now).await?;
+        Ok(report.linked(code_links(&self.config)).without(&self.secrets.held().await))
+    }
 }
 
 /// Writes and tells what the configuration asks for. Failures are logged.
@@ -56,13 +91,20 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
     if let Err(error) = deliver_digests(setting, store).await {
         tracing::error!(run_id = %run, %error, "could not read the outbox");
     }
+    // Last: nobody waits for it, and a long history takes its time.
+    match score_findings(&setting.config.repository, &setting.clock, store).await {
+        Ok(0) => {}
+        Ok(findings) => {
+            tracing::info!(run_id = %run, findings, "found commits that fix items with findings");
+        }
+        Err(error) => {
+            tracing::error!(run_id = %run, %error, "could not score findings by later commits");
+        }
+    }
 }
 
 async fn report_of(setting: &Setting, store: &Store, run: RunId) -> Result<Report, CommandError> {
-    let (scope, now) = (Scope::Run { run }, setting.clock.now());
-    let report = Report::gather(store, scope, &setting.config.source.project, now).await?;
-    let links = code_links(&setting.config);
-    Ok(report.linked(links).without(&SettingSecrets::new(setting).held().await))
+    Reporter::new(setting).gather(store, Scope::Run { run }).await
 }
 
 /// Where the configured code base can be read in a browser: by the configured pattern, or by the

@@ -5,19 +5,23 @@
 //! ticks, so a late, doubled or lost wake-up costs nothing and no scheduled time is used twice.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
+use super::demo::{self, Fresh, Watched};
 use super::error::CommandError;
 use super::exit::Code;
 use super::integrity::IntegrityCheck;
+use super::logging::{self, Purpose};
 use super::running::{self, Running};
+use super::setting::{ensure_configured, load_request};
 use super::signals::SignalRequest;
 use super::timetable::Timetable;
 use super::waker::{LONGEST_SLEEP, Pace, WakeSource};
 use super::web::{RunRequest, RunRequests, Showing};
-use super::{Notifier, Setting, Signals, aftermath, startup};
+use super::{Notifier, Setting, Signals, StartOptions, aftermath, startup};
 use crate::config::{Changed, Reload, Reloader};
 use crate::event::{Event, Sink, Trigger};
 use crate::model::RunId;
@@ -54,20 +58,49 @@ struct Daemon<F> {
 type Stamp = (u64, Option<std::time::SystemTime>, PathBuf);
 
 /// Runs on schedule until a signal; returns the exit code for that signal.
-pub async fn follow<F>(
-    reloader: Reloader,
-    make: F,
-    progress: Progress,
-    showing: Showing,
-) -> Result<Code, CommandError>
+pub async fn follow(options: &StartOptions) -> Result<Code, CommandError> {
+    let demo = match options.demo {
+        true => Some(demo::start(options, Fresh::Yes, Watched::Schedule).await?),
+        false => None,
+    };
+    if let Some(demo) = &demo {
+        demo.people_at_work();
+    }
+    let request = match &demo {
+        Some(demo) => demo.request.clone(),
+        None => load_request(&options.overrides, &options.environment)?,
+    };
+    let reloader = Reloader::start(request.clone())?;
+    ensure_configured(reloader.current())?;
+    let telemetry = logging::start(&reloader.current().config, options, Purpose::Service)?;
+    super::guard_children();
+    let make = |config: Config| {
+        let credential = demo.as_ref().map(|demo| Arc::clone(&demo.setting.credential));
+        let setting = Setting::new(config, options, credential, &request.cwd)?;
+        Ok(Setting { telemetry: telemetry.clone(), ..setting })
+    };
+    let code = Box::pin(serve(reloader, make, options)).await;
+    telemetry.clone().finish().await;
+    if let Some(demo) = demo {
+        demo.simulator.stop().await;
+    }
+    code
+}
+
+async fn serve<F>(reloader: Reloader, make: F, options: &StartOptions) -> Result<Code, CommandError>
 where
     F: Fn(Config) -> Result<Setting, CommandError>,
 {
+    // Without a terminal the log tells what a screen would show.
+    let progress = match options.progress {
+        Progress::Lines => Progress::Silent,
+        other => other,
+    };
     let mut setting = make(reloader.current().config.clone())?;
     let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     // Kept until the end: `status` promises a next run only while somebody is there to start it.
     let _mark = SchedulerMark::set(&setting.state)
-        .map_err(CommandError::io("cannot mark the state as scheduled"))?;
+        .map_err(CommandError::io("cannot write the scheduler mark in the state folder"))?;
     let timetable = Timetable::new(&setting.config, setting.clock.now())?;
     let mut signals = Signals::listen()?;
     let pace = Pace::of(&timetable.schedule);
@@ -76,6 +109,7 @@ where
         source: std::io::Error::other(error),
     })?;
     let (requests, mut requested) = tokio::sync::mpsc::channel(1);
+    let showing = Showing::service(options);
     let dashboard = super::web::serve(&mut setting, Some(requests), showing, progress).await?;
     setting.observers.subscribe(&journal);
     let stamp = stamp(&reloader);
@@ -186,7 +220,13 @@ where
         let running = self.running.as_ref().map(|running| running.id);
         let tick = |nominal, missed| TickRow { schedule, nominal, run: None, missed };
         let settled = match self.timetable.decide(self.journal.store(), now, running).await? {
-            Decision::Fire { nominal, missed } => self.fire(tick(nominal, missed)).await?,
+            Decision::Fire { nominal, missed } => {
+                let tick = tick(nominal, missed);
+                match self.journal.ticks().pause_state().await? {
+                    Some(_) => self.pass_over(tick).await?,
+                    None => self.fire(tick).await?,
+                }
+            }
             Decision::Skip { nominal, blocked_by, missed } => {
                 self.skip_tick(tick(nominal, missed), Some(blocked_by)).await?
             }
@@ -207,7 +247,7 @@ where
     async fn fire(&mut self, tick: TickRow) -> Result<bool, CommandError> {
         self.reload_config(ReloadWhen::Always);
         let id = RunId(uuid::Uuid::now_v7());
-        match self.setting.take_lock("schedule", Some(id)) {
+        match self.take_lock("schedule", id) {
             Ok(lock) => {
                 let used = self.journal.ticks().take(TickRow { run: Some(id), ..tick }).await?;
                 if used {
@@ -221,6 +261,21 @@ where
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn take_lock(&self, purpose: &str, run: RunId) -> Result<RunLock, LockError> {
+        RunLock::acquire(&self.setting.state, purpose, Some(run), &self.setting.clock)
+    }
+
+    /// Uses a scheduled time of a paused schedule up without a run, so that nothing is caught up
+    /// with when the schedule is resumed. False: somebody else used it.
+    async fn pass_over(&self, tick: TickRow) -> Result<bool, CommandError> {
+        let nominal = tick.nominal;
+        let passed = self.journal.ticks().take(tick).await?;
+        if passed {
+            tracing::info!(%nominal, "the schedule is paused; no run is started");
+        }
+        Ok(passed)
     }
 
     fn start(&mut self, id: RunId, trigger: Trigger, lock: RunLock) {
@@ -253,7 +308,10 @@ where
         let live = store.sessions().active().await?.len();
         let today = store.budget().on_day(day_in(&config.schedule.timezone, now)).await?;
         let next = self.timetable.schedule.next_after(now);
-        let next = next.map_or_else(|| "never".into(), |next| next.to_string());
+        let next = match store.ticks().pause_state().await? {
+            Some(_) => "paused".into(),
+            None => next.map_or_else(|| "never".into(), |next| next.to_string()),
+        };
         let (most, spent) = (config.limits.max_live_sessions, today.committed());
         Ok(format!(
             "{live}/{most} sessions, next {next}, {spent} of {} today",
@@ -264,7 +322,9 @@ where
     async fn finish_reports(&self) {
         self.reports.close();
         if tokio::time::timeout(aftermath::PATIENCE, self.reports.wait()).await.is_err() {
-            tracing::error!("webhook timed out");
+            tracing::error!(
+                "the webhook or the search for fixes took too long and was left; the next run tries again"
+            );
         }
     }
 
@@ -274,7 +334,7 @@ where
         let id = RunId(uuid::Uuid::now_v7());
         let answer = match &self.running {
             Some(running) => Err(format!("run {} is in progress", running.id)),
-            None => match self.setting.take_lock("run now", Some(id)) {
+            None => match self.take_lock("run now", id) {
                 Ok(lock) => {
                     self.start(id, Trigger::Manual, lock);
                     Ok(id)

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::Overrides;
 use super::error::CommandError;
-use super::{Setting, TemporaryFolder};
+use super::{Overrides, Setting, StartOptions, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, load};
 use crate::fetch::ado::FixedCredential;
@@ -72,36 +71,34 @@ pub enum Watched {
     Schedule,
 }
 
-/// Starts the tracker and writes the sample code base. `overrides` may name a state folder and
+/// Starts the tracker and writes the sample code base. The command line may name a state folder and
 /// override keys; a configuration file is not read.
 pub async fn start(
-    overrides: &Overrides,
-    environment: &Environment,
-    clock: Clock,
+    options: &StartOptions,
     fresh: Fresh,
     watched: Watched,
 ) -> Result<Demo, CommandError> {
+    let StartOptions { overrides, environment, clock, .. } = options;
     let state = match &overrides.state_dir {
         Some(folder) => std::path::absolute(folder)
             .map_err(CommandError::io("cannot determine the state folder"))?,
         None => temporary_state()?,
     };
     if fresh == Fresh::Yes && overrides.state_dir.is_none() {
-        forget(&state, &clock)?;
+        forget(&state, clock)?;
     }
-    let options = SimulatorOptions { token: Some(TOKEN.into()), ..SimulatorOptions::default() };
-    let simulator = Simulator::start(options).await.map_err(CommandError::io(
+    let simulated = SimulatorOptions { token: Some(TOKEN.into()), ..SimulatorOptions::default() };
+    let simulator = Simulator::start(simulated).await.map_err(CommandError::io(
         "the simulated tracker cannot listen on the loopback \
                                    interface",
     ))?;
     simulator.report_in_german();
     let (code, temporary) = sample_code(&state, fresh)?;
-    let agent = agent_command(&clock, watched)?;
+    let agent = agent_command(clock, watched)?;
     let request = request(overrides, environment, &simulator, &code, &state, agent)?;
     let loaded = load(&request)?;
     let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
-    let setting =
-        Setting::new(loaded.config, environment.clone(), clock, Arc::new(secret), &request.cwd)?;
+    let setting = Setting::new(loaded.config, options, Some(Arc::new(secret)), &request.cwd)?;
     Ok(Demo { setting, simulator, request, _code: temporary })
 }
 

@@ -9,7 +9,7 @@ use crate::run::RunError;
 use crate::schedule::ScheduleError;
 use crate::store::{LockError, StoreError};
 
-/// Why a command failed, told in one paragraph with cause and fix.
+/// Why a command failed: one paragraph with cause and fix.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The configuration.

@@ -8,7 +8,7 @@ use crate::event::RunOutcome;
 
 macro_rules! exit_codes {
     ($($name:ident = $number:literal: $meaning:literal,)+) => {
-        /// What the process tells its caller.
+        /// How the process ends.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
         #[repr(u8)]
         pub enum Code { $(#[doc = $meaning] $name = $number,)+ }
@@ -47,7 +47,7 @@ impl Code {
         self as u8
     }
 
-    /// How a run's end is told. An interruption is told by the signal that caused it.
+    /// The exit code of a run; for an interruption the signal decides.
     pub const fn of_run(outcome: RunOutcome) -> Self {
         match outcome {
             RunOutcome::Completed | RunOutcome::NothingNew => Self::Done,

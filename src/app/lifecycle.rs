@@ -38,9 +38,9 @@ pub async fn follow(mut events: Receiver<Recorded>, stall: Duration) {
 struct Lines {
     view: RunView,
     stall_ms: u64,
-    /// Items of the plan, until they are told.
+    /// Items of the plan, until they are logged.
     planned: Option<u64>,
-    /// Told to be stale, so that it is told once.
+    /// Logged as stale: that is logged once.
     stale: HashSet<SessionId>,
 }
 
@@ -133,7 +133,7 @@ impl Lines {
                     outcome = outcome_name, duration_ms, swept, survivors, cost_usd, "complete");
             }
             Event::OrphanResolved { killed, .. } => {
-                warn!(target: TARGET, run_id, session_id, work_item_id, killed, "orphan resolved");
+                warn!(target: TARGET, run_id, session_id, work_item_id, killed, "orphaned session ended");
             }
             Event::Unkillable { detail, .. } => {
                 error!(target: TARGET, run_id, session_id, work_item_id, detail, "unkillable");
@@ -169,7 +169,7 @@ fn log_run(run_id: &str, work_item_id: &str, event: &Event) {
             warn!(target: TARGET, run_id, from, to, reason, "breaker");
         }
         Event::ProviderBreakerChanged { from, to, reason, .. } => {
-            warn!(target: TARGET, run_id, from, to, reason, "provider breaker");
+            warn!(target: TARGET, run_id, from, to, reason, "provider circuit breaker changed");
         }
         Event::ProviderSuspended { until, reason } => {
             warn!(target: TARGET, run_id, %until, reason, "provider suspended");

@@ -1,7 +1,6 @@
-//! Diagnostics by `tracing`: on standard error, and in a file if one is asked for. What users are
-//! told comes from events, not from here.
+//! Diagnostics by `tracing`: on standard error, and in a file if one is asked for. Users read
+//! events, not this.
 
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 use tracing::level_filters::LevelFilter;
@@ -9,6 +8,8 @@ use tracing::{Metadata, Subscriber};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -17,62 +18,73 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use super::error::CommandError;
 use super::logfile::LogFile;
 use super::plain_writer::PlainWriters;
-use super::{Telemetry, lifecycle};
-use crate::settings::{LogFormat, LogLevel};
+use super::telemetry::LogLayer;
+use super::{StartOptions, Telemetry, lifecycle, state_folder};
+use crate::clock::Clock;
+use crate::report::moment::date_time;
+use crate::report::terminal::Progress;
+use crate::settings::{Config, Log, LogFormat, LogLevel};
+use crate::store::prepare_folder;
 
-/// What is logged, how, and where to.
-#[derive(Debug, Clone)]
-pub struct Logging {
-    /// How much, on standard error.
-    pub level: LogLevel,
-    /// How it looks on standard error.
-    pub format: LogFormat,
-    /// A file beside standard error.
-    pub file: Option<FileLogging>,
-    pub lifecycle: Lifecycle,
-}
-
-/// A log file.
-#[derive(Debug, Clone)]
-pub struct FileLogging {
-    pub path: PathBuf,
-    pub level: LogLevel,
-    pub format: LogFormat,
-    /// Put aside beyond this.
-    pub max_size: u64,
-    /// How many older ones stay.
-    pub keep: u32,
-}
-
-/// Whether the lines about sessions go to standard error.
+/// What the log is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lifecycle {
-    /// Yes.
-    Logged,
-    /// A screen shows the same.
-    Shown,
+pub enum Purpose {
+    /// A command that a person waits for.
+    Command,
+    /// A dry run: it writes nothing, not even a log file, and sends no telemetry.
+    DryRun,
+    Service,
 }
 
-/// Starts logging. A second call in a process has no effect.
-pub fn start(logging: &Logging, telemetry: &Telemetry) -> Result<(), CommandError> {
-    let show_lifecycle = logging.lifecycle == Lifecycle::Logged;
-    let stderr = shape(logging.format, std::io::stderr, Colours::IfTerminal)
-        .with_filter(filter_fn(move |metadata: &Metadata<'_>| {
-            show_lifecycle || metadata.target() != lifecycle::TARGET
-        }))
-        .with_filter(filter(logging.level));
-    let mut layers = vec![boxed(stderr)];
-    if let Some(file) = &logging.file {
-        let writer = LogFile::open(&file.path, file.max_size, file.keep).map_err(
-            CommandError::io(format!("cannot open the log file {}", file.path.display())),
-        )?;
-        let layer = shape(file.format, Mutex::new(writer), Colours::Never);
-        layers.push(boxed(layer.with_filter(filter(file.level))));
+/// Starts logging as the configuration and the command line say. A second call in a process has no
+/// effect.
+pub fn start(
+    config: &Config,
+    options: &StartOptions,
+    purpose: Purpose,
+) -> Result<Telemetry, CommandError> {
+    let telemetry = match purpose {
+        Purpose::DryRun => Telemetry::default(),
+        _ => Telemetry::start(&options.environment),
+    };
+    let mut layers = vec![standard_error(&config.log, options, purpose)];
+    if purpose != Purpose::DryRun && !config.log.file.as_os_str().is_empty() {
+        // It may stand in the state folder, which must not look like somebody else's for it.
+        prepare_folder(&state_folder(config, &options.environment)?)?;
+        layers.push(log_file(&config.log, options)?);
     }
     layers.extend(telemetry.layer());
     // Only the first subscriber of a process can be installed.
     let _already: Result<(), _> = tracing_subscriber::registry().with(layers).try_init();
-    Ok(())
+    telemetry.log_fault(&options.environment);
+    Ok(telemetry)
+}
+
+/// Without a level on the command line, a command logs only warnings.
+fn standard_error(log: &Log, options: &StartOptions, purpose: Purpose) -> LogLayer {
+    let is_service = purpose == Purpose::Service;
+    let level = options.log_level.unwrap_or(if is_service { log.level } else { LogLevel::Warn });
+    let format = options.log_format.unwrap_or(match is_service {
+        true => log.format,
+        false => LogFormat::Human,
+    });
+    // A single run shows its progress; whoever asks for a level wants the log as well.
+    let wants_lifecycle = is_service || options.log_level.is_some();
+    let shows_lifecycle = wants_lifecycle && options.progress != Progress::Live;
+    let lines = shape(format, std::io::stderr, Colours::IfTerminal)
+        .with_filter(filter_fn(move |metadata: &Metadata<'_>| {
+            shows_lifecycle || metadata.target() != lifecycle::TARGET
+        }))
+        .with_filter(filter(level));
+    boxed(lines)
+}
+
+fn log_file(log: &Log, options: &StartOptions) -> Result<LogLayer, CommandError> {
+    let writer = LogFile::open(&log.file, log.max_size, log.keep)
+        .map_err(CommandError::io(format!("cannot open the log file {}", log.file.display())))?;
+    let format = options.log_format.unwrap_or(log.format);
+    let lines = shape(format, Mutex::new(writer), Colours::Never);
+    Ok(boxed(lines.with_filter(filter(options.log_level.unwrap_or(log.level)))))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,9 +118,13 @@ where
     let is_coloured = colours && format == LogFormat::Human;
     let writer = PlainWriters { inner: writer, is_coloured };
     match format {
-        LogFormat::Human => {
-            boxed(fmt::layer().with_writer(writer).with_target(false).with_ansi(colours))
-        }
+        LogFormat::Human => boxed(
+            fmt::layer()
+                .with_timer(LocalTime)
+                .with_writer(writer)
+                .with_target(false)
+                .with_ansi(colours),
+        ),
         LogFormat::Json => boxed(
             fmt::layer()
                 .json()
@@ -117,6 +133,15 @@ where
                 .with_span_list(true)
                 .with_writer(writer),
         ),
+    }
+}
+
+/// `2026-11-16 09:15:53 CET`, as everything else that people read. JSON stays in UTC.
+struct LocalTime;
+
+impl FormatTime for LocalTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        writer.write_str(&date_time(Clock::system().now()))
     }
 }
 

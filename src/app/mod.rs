@@ -8,10 +8,10 @@ pub mod aftermath;
 mod credential;
 pub mod daemon;
 pub mod demo;
-mod environment;
 pub mod error;
 pub mod exit;
 mod integrity;
+pub mod later_fixes;
 mod lifecycle;
 mod logfile;
 mod logging;
@@ -29,21 +29,18 @@ mod telemetry;
 mod temporary;
 mod timetable;
 pub mod waker;
-mod watchers;
 pub mod web;
 
 pub use credential::ConfiguredCredential;
-pub use environment::snapshot;
-pub use logging::{FileLogging, Lifecycle, Logging, start as start_logging};
 pub use notify::Notifier;
-pub use setting::{Overrides, Setting, ensure_configured, load_request, state_folder};
+pub use setting::{Overrides, Setting, StartOptions, load_request, state_folder};
 pub use signals::Signals;
 pub use telemetry::Telemetry;
 pub use temporary::TemporaryFolder;
 
 /// Makes this process the reaper of whatever its keepers might leave. Without it, what a killed
 /// keeper leaves is still found by its marks.
-pub fn guard_children() {
+fn guard_children() {
     if let Err(error) = crate::session::become_outer_reaper() {
         tracing::warn!(%error, "cannot become a subreaper; stray processes are found by their \
                                 environment marker only");

@@ -97,7 +97,12 @@ fn open(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
     let address = match bytes.first() {
         Some(b'/') => SocketAddr::from_pathname(name)?,
         Some(b'@') => abstract_address(&bytes[1..])?,
-        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a path nor @name")),
+        _ => {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "NOTIFY_SOCKET is neither a path nor an abstract name that begins with @",
+            ));
+        }
     };
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
@@ -112,7 +117,7 @@ fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
 
 #[cfg(not(target_os = "linux"))]
 fn abstract_address(_name: &[u8]) -> io::Result<SocketAddr> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has abstract names"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "abstract socket names exist only on Linux"))
 }
 
 /// How long the manager waits for a sign of life, if it waits for ours.

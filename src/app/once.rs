@@ -1,123 +1,99 @@
 //! One run now, or a dry run.
 
-use jiff::SignedDuration;
-use tracing::Instrument as _;
+use std::path::PathBuf;
 
 use super::error::CommandError;
 use super::exit::Code;
-use super::watchers::Watchers;
+use super::logging::{self, Purpose};
+use super::running::{self, Performed};
 use super::web::{self, Showing};
-use super::{Setting, Signals, TemporaryFolder, aftermath, startup};
+use super::{Setting, Signals, StartOptions, TemporaryFolder, aftermath};
 use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
 use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};
-use crate::report::terminal::Progress;
-use crate::run::{self, DryRun, RunEnd};
+use crate::run::{self, DryRun};
 use crate::session::StopHandle;
-use crate::store::{Journal, Store};
+use crate::store::{Journal, RunLock, Store};
 
-/// An index that was not used for so long belongs to a code base that is gone.
-const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
-
-/// Performs one run, with its progress on the terminal and, if configured, on the dashboard.
-pub async fn once(
-    mut setting: Setting,
-    showing: Showing,
-    progress: Progress,
-) -> Result<RunReport, CommandError> {
+/// Performs one run, with its progress on the terminal and, if configured, on the dashboard. Returns
+/// its report and its state folder.
+pub async fn once(options: &StartOptions) -> Result<(RunReport, PathBuf), CommandError> {
+    let (mut setting, demo) = Setting::for_one_run(options, Purpose::Command).await?;
+    setting.telemetry = logging::start(&setting.config, options, Purpose::Command)?;
     super::guard_children();
-    let dashboard = web::serve_beside(&mut setting, showing, progress).await;
-    let report = perform(&setting, progress).await;
+    let showing = Showing::single_run(options);
+    let dashboard = web::serve_beside(&mut setting, showing, options.progress).await;
+    let report = run_once(&setting, options).await;
     if let Some(dashboard) = dashboard {
         dashboard.stop().await;
     }
-    setting.telemetry.finish().await;
-    report
+    setting.telemetry.clone().finish().await;
+    if let Some(demo) = demo {
+        demo.simulator.stop().await;
+    }
+    Ok((report?, setting.state))
 }
 
-async fn perform(setting: &Setting, progress: Progress) -> Result<RunReport, CommandError> {
-    let store = Store::open(&setting.state)?;
+async fn run_once(setting: &Setting, options: &StartOptions) -> Result<RunReport, CommandError> {
     let id = RunId(uuid::Uuid::now_v7());
-    let mut lock = setting.take_lock("--once", Some(id))?;
+    let store = Store::open(&setting.state)?;
+    let lock = RunLock::acquire(&setting.state, "--once", Some(id), &setting.clock)?;
+    let journal = Journal::begin_run(store.clone(), setting.clock.clone(), id).await?;
     let mut signals = Signals::listen()?;
-    let stop = StopHandle::new();
-    let journal = Journal::open(store.clone(), setting.clock.clone(), Some(id))?;
-    startup::close_crashed_runs(&store, &setting.clock).await?;
-    let watchers = Watchers::attach(setting, &journal, progress);
-    let cx = setting.run_context(Trigger::Manual, journal.clone(), id, stop.clone())?;
-    let ended = tokio::select! {
-        ended = run::perform(&cx).instrument(run_span(id)) => ended?,
-        // Neither of these ends by itself: they live beside the run.
+    let (stop, run) = (StopHandle::new(), (id, Trigger::Manual));
+    let performed = tokio::select! {
+        performed =
+            running::perform(setting, journal, lock, run, stop.clone(), options.progress) => performed?,
+        // It does not end by itself: it lives beside the run.
         never = signals.pass_on(&stop) => match never {},
-        never = lock.keep_fresh(&setting.clock) => match never {},
     };
-    watchers.finish().await;
-    tidy(setting, &store).await;
-    drop(lock);
-    let report = report(&store, &journal, id, ended, signals.stopped_by()).await?;
-    // The run is over and stored; a chat that does not answer is only waited for so long.
+    let report = report(&store, id, performed, signals.stopped_by()).await?;
+    // The run is over and stored; a chat or a history that does not answer is only waited for so long.
     let after = aftermath::after_run(setting, &store, id);
     if tokio::time::timeout(aftermath::PATIENCE, after).await.is_err() {
-        tracing::error!(run_id = %id, "webhook timed out");
+        tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was left; the next run tries again");
     }
     Ok(report)
 }
 
-/// The run that every line of the log belongs to.
-pub(super) fn run_span(id: RunId) -> tracing::Span {
-    tracing::error_span!("run", run_id = %id)
-}
-
 /// Shows what a run would do, on a copy of the state.
-pub async fn dry_run(setting: &Setting) -> Result<DryRun, CommandError> {
+pub async fn dry_run(options: &StartOptions) -> Result<DryRun, CommandError> {
+    let (setting, demo) = Setting::for_one_run(options, Purpose::DryRun).await?;
+    logging::start(&setting.config, options, Purpose::DryRun)?;
     let folder = TemporaryFolder::new("dry-run")
         .map_err(CommandError::io("cannot create a temporary folder"))?;
     let setting = setting.on_copy(&folder)?;
     let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     let id = RunId(uuid::Uuid::now_v7());
     let cx = setting.run_context(Trigger::Manual, journal, id, StopHandle::new())?;
-    Ok(run::dry_run(&cx).await?)
-}
-
-/// Old events and logs go when a run is over; what cannot go now goes next time.
-pub(super) async fn tidy(setting: &Setting, store: &Store) {
-    match store.prune(setting.clock.now(), setting.config.state.keep_events).await {
-        Ok(pruned) => tracing::debug!(?pruned, "removed old events and logs"),
-        Err(error) => tracing::warn!(%error, "could not remove old events and logs"),
+    let dry_run = run::dry_run(&cx).await?;
+    if let Some(demo) = demo {
+        demo.simulator.stop().await;
     }
-    let (cache, now) = (setting.cache.clone(), setting.clock.now());
-    let Ok(before) = now.checked_sub(KEEP_INDEXES) else { return };
-    let removed =
-        tokio::task::spawn_blocking(move || crate::context::remove_unused(&cache, before.into()));
-    if let Ok(removed @ 1..) = removed.await {
-        tracing::info!(removed, "removed unused code indexes");
-    }
+    Ok(dry_run)
 }
 
 async fn report(
     store: &Store,
-    journal: &Journal,
     run: RunId,
-    ended: RunEnd,
+    performed: Performed,
     stopped_by: Option<Code>,
 ) -> Result<RunReport, CommandError> {
-    let view = journal.view();
-    let code = match (ended.outcome, stopped_by) {
+    let Performed { end, view } = performed;
+    let code = match (end.outcome, stopped_by) {
         (RunOutcome::Interrupted, Some(code)) => code,
         (outcome, _) => Code::of_run(outcome),
     };
+    // A run that started nothing says what it waited for in vain.
+    let refused = view.waits_for.filter(|_| end.outcome == RunOutcome::NotNow);
     Ok(RunReport {
         run,
-        outcome: ended.outcome,
+        outcome: end.outcome,
         exit_code: code.number(),
-        // A run that started nothing says what it waited for in vain.
-        error: ended.error.map(|error| error.to_string()).or_else(|| {
-            let refused = view.waits_for.clone();
-            refused.filter(|_| ended.outcome == RunOutcome::NotNow)
-        }),
-        summary: ended.summary,
+        error: end.error.map(|error| error.to_string()).or(refused),
+        summary: end.summary,
         text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
-        alarmed: view.alarmed.clone(),
+        alarmed: view.alarmed,
         findings: store.findings().in_run(run).await?,
         open: store.items().open(MOST_OPEN).await?,
     })

@@ -1,19 +1,24 @@
-//! The run in progress of a daemon.
+//! Performing a run: in place for `--once`, in a task of its own for the daemon.
 
-use tokio::task::JoinHandle;
+use jiff::SignedDuration;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::error::CommandError;
 use super::signals::SignalRequest;
-use super::watchers::Watchers;
-use super::{Setting, Signals, aftermath, once, startup};
+use super::{Setting, Signals, aftermath, lifecycle};
 use crate::event::Trigger;
+use crate::event::fold::RunView;
 use crate::model::RunId;
-use crate::report::terminal::Progress;
+use crate::report::live;
+use crate::report::terminal::{Progress, show};
 use crate::run::{self, RunEnd};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, RunLock, Store};
+
+/// An index that was not used for so long belongs to a code base that is gone.
+const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// A run in a task of its own, so that the daemon's loop never waits for it.
 pub(super) struct Running {
@@ -36,16 +41,13 @@ impl Running {
         let stop = StopHandle::new();
         let (setting, handle, reports) = (setting.clone(), stop.clone(), reports.clone());
         let task = tokio::spawn(async move {
-            let ended = perform(&setting, lock, id, trigger, handle, progress).await;
-            if ended.is_ok() {
-                reports.spawn(async move {
-                    match Store::open(&setting.state) {
-                        Ok(store) => aftermath::after_run(&setting, &store, id).await,
-                        Err(error) => tracing::error!(%error, "could not build the report"),
-                    }
-                });
-            }
-            ended
+            let store = Store::open(&setting.state)?;
+            let clock = setting.clock.clone();
+            let journal = Journal::begin_run(store.clone(), clock, id).await?;
+            let run = (id, trigger);
+            let performed = perform(&setting, journal, lock, run, handle, progress).await?;
+            reports.spawn(async move { aftermath::after_run(&setting, &store, id).await });
+            Ok(performed.end)
         });
         Self { id, stop, task }
     }
@@ -72,26 +74,79 @@ pub(super) async fn ended(running: &mut Option<Running>) {
     }
 }
 
-async fn perform(
+/// How a run went, and the last view of its events.
+pub(super) struct Performed {
+    pub(super) end: RunEnd,
+    pub(super) view: RunView,
+}
+
+/// Performs one run while its observers follow it, and removes what is too old afterwards. `lock` is
+/// kept fresh for as long as the run lasts.
+pub(super) async fn perform(
     setting: &Setting,
+    journal: Journal,
     mut lock: RunLock,
-    id: RunId,
-    trigger: Trigger,
+    (id, trigger): (RunId, Trigger),
     stop: StopHandle,
     progress: Progress,
-) -> Result<RunEnd, CommandError> {
-    let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), Some(id))?;
-    startup::close_crashed_runs(journal.store(), &setting.clock).await?;
+) -> Result<Performed, CommandError> {
     let watchers = Watchers::attach(setting, &journal, progress);
     let cx = setting.run_context(trigger, journal.clone(), id, stop)?;
-    let ended = tokio::select! {
-        ended = run::perform(&cx).instrument(once::run_span(id)) => ended?,
+    // The run that every line of the log belongs to.
+    let span = tracing::error_span!("run", run_id = %id);
+    let end = tokio::select! {
+        ended = run::perform(&cx).instrument(span) => ended?,
+        // It does not end by itself: it lives beside the run.
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
-    once::tidy(setting, journal.store()).await;
+    let view = journal.view();
+    remove_old(setting, journal.store()).await;
     drop((cx, journal));
     watchers.finish().await;
-    Ok(ended)
+    Ok(Performed { end, view })
+}
+
+/// Old events, logs and code indexes are removed when a run is over; what cannot be removed now is
+/// removed next time.
+async fn remove_old(setting: &Setting, store: &Store) {
+    match store.prune(setting.clock.now(), setting.config.state.keep_events).await {
+        Ok(pruned) => tracing::debug!(?pruned, "removed old events and logs"),
+        Err(error) => tracing::warn!(%error, "could not remove old events and logs"),
+    }
+    let (cache, now) = (setting.cache.clone(), setting.clock.now());
+    let Ok(before) = now.checked_sub(KEEP_INDEXES) else { return };
+    let removed =
+        tokio::task::spawn_blocking(move || crate::context::remove_unused(&cache, before.into()));
+    if let Ok(removed @ 1..) = removed.await {
+        tracing::info!(removed, "removed unused code indexes");
+    }
+}
+
+/// Whoever watches a run beside its work: the screen, the log, `live.json`, telemetry. They end with
+/// its last event, or with this.
+struct Watchers(JoinSet<()>);
+
+impl Watchers {
+    /// To be called before the run begins, so that none misses its first event.
+    fn attach(setting: &Setting, journal: &Journal, progress: Progress) -> Self {
+        let mut watchers = JoinSet::new();
+        watchers.spawn(show(journal.follow(), progress, setting.clock.clone()));
+        watchers.spawn(lifecycle::follow(journal.follow(), setting.config.timeouts.stall));
+        let (folder, every) = (setting.state.clone(), setting.config.timeouts.liveness);
+        watchers.spawn(live::keep(journal.clone(), journal.follow(), folder, every));
+        watchers.spawn(setting.telemetry.clone().follow(journal.follow()));
+        setting.observers.subscribe(journal);
+        Self(watchers)
+    }
+
+    /// Waits until all have seen the run's end.
+    async fn finish(mut self) {
+        while let Some(ended) = self.0.join_next().await {
+            if let Err(panic) = ended {
+                tracing::error!(%panic, "a run observer panicked");
+            }
+        }
+    }
 }
 
 fn log_end(ended: Result<Result<RunEnd, CommandError>, tokio::task::JoinError>) {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::credential::ConfiguredCredential;
+use super::demo::{self, Demo, Fresh, Watched};
 use super::error::CommandError;
+use super::logging::Purpose;
 use super::publisher::AdoPublisher;
 use super::secrets::SettingSecrets;
 use super::web::Observers;
@@ -17,13 +19,14 @@ use crate::fetch::ado::{AdoSource, Credential};
 use crate::fetch::{Guarded, Source};
 use crate::model::RunId;
 use crate::prompt::Prompts;
+use crate::report::terminal::Progress;
 use crate::run::{Edges, Publisher, RunContext, RunError};
 use crate::session::{
     LiveSessions, MachineGate, Slots, StopHandle, SupervisedSessions, Supervisor,
     SupervisorSettings,
 };
-use crate::settings::{Config, Environment};
-use crate::store::{Journal, LockError, RunLock};
+use crate::settings::{Config, Environment, LogFormat, LogLevel};
+use crate::store::Journal;
 
 /// What the command line says over everything else.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +37,19 @@ pub struct Overrides {
     pub state_dir: Option<PathBuf>,
     /// Keys, as `KEY=VALUE`.
     pub set: Vec<String>,
+}
+
+/// What the command line and the environment say about a run or the service.
+#[derive(Debug, Clone)]
+pub struct StartOptions {
+    pub overrides: Overrides,
+    pub environment: Environment,
+    pub clock: Clock,
+    pub log_level: Option<LogLevel>,
+    pub log_format: Option<LogFormat>,
+    pub progress: Progress,
+    /// Use the simulators and a temporary state.
+    pub demo: bool,
 }
 
 /// Where values come from: file, environment, flags.
@@ -106,33 +122,36 @@ pub struct Setting {
     pub cache: PathBuf,
     /// Sessions of this process that can be ended one by one.
     pub live: LiveSessions,
-    /// Who is told of every run's events.
+    /// Who sees the events of every run.
     pub observers: Observers,
-    /// The collector that is told, if there is one.
+    /// The collector that traces and logs are sent to, if there is one.
     pub telemetry: Telemetry,
 }
 
 impl Setting {
-    /// From the usual places: the configuration file, the environment, the command line.
-    pub fn load(
-        overrides: &Overrides,
-        environment: &Environment,
-        clock: Clock,
-    ) -> Result<Self, CommandError> {
-        let request = load_request(overrides, environment)?;
+    /// For `--once` or a dry run: as configured or, for the demo, on simulators that live as long as
+    /// the second value.
+    pub async fn for_one_run(
+        options: &StartOptions,
+        purpose: Purpose,
+    ) -> Result<(Self, Option<Demo>), CommandError> {
+        if options.demo {
+            let fresh = if purpose == Purpose::DryRun { Fresh::No } else { Fresh::Yes };
+            let demo = demo::start(options, fresh, Watched::OneRun).await?;
+            return Ok((demo.setting.clone(), Some(demo)));
+        }
+        let request = load_request(&options.overrides, &options.environment)?;
         let loaded = load(&request)?;
         ensure_configured(&loaded)?;
-        let config = loaded.config;
-        let credential = Arc::new(ConfiguredCredential::new(&config, environment));
-        Self::new(config, environment.clone(), clock, credential, &request.cwd)
+        Ok((Self::new(loaded.config, options, None, &request.cwd)?, None))
     }
 
-    /// Checks what can be checked before anything is touched.
+    /// Checks what can be checked before anything is touched. Without a credential, the configured
+    /// one is read when it is needed.
     pub fn new(
         mut config: Config,
-        environment: Environment,
-        clock: Clock,
-        credential: Arc<dyn Credential>,
+        options: &StartOptions,
+        credential: Option<Arc<dyn Credential>>,
         cwd: &Path,
     ) -> Result<Self, CommandError> {
         config.require_for_run()?;
@@ -141,13 +160,16 @@ impl Setting {
             route.path = repository(&route.path, cwd)?;
         }
         let prompts = Prompts::load(&config, |path| std::fs::read_to_string(path))?;
+        let environment = options.environment.clone();
         let state = state_folder(&config, &environment)?;
+        let credential = credential
+            .unwrap_or_else(|| Arc::new(ConfiguredCredential::new(&config, &environment)));
         Ok(Self {
             prompts: Arc::new(prompts),
             cache: state.join("index"),
             config: Arc::new(config),
             environment,
-            clock,
+            clock: options.clock.clone(),
             credential,
             state,
             live: LiveSessions::default(),
@@ -161,11 +183,6 @@ impl Setting {
         crate::store::scratch_copy(&self.state, folder.path())?;
         let state = folder.path().to_path_buf();
         Ok(Self { cache: state.join("index"), state, ..self.clone() })
-    }
-
-    /// The right to run on this state, or who has it.
-    pub fn take_lock(&self, purpose: &str, run: Option<RunId>) -> Result<RunLock, LockError> {
-        RunLock::acquire(&self.state, purpose, run, &self.clock)
     }
 
     /// What a run on this setting needs.

@@ -1,34 +1,10 @@
-//! Before the first run of a process: what an earlier process left is cleared.
+//! Before the first run of the daemon: what an earlier process left is cleared.
 
 use super::Setting;
 use super::error::CommandError;
-use crate::clock::Clock;
-use crate::event::fold::RunView;
 use crate::event::{Event, Sink as _};
 use crate::report::live;
-use crate::store::{Journal, Store, catch_up, close_crashed};
-
-/// Ends crashed runs in the log and completes their event files; returns the last view of the
-/// newest. The caller holds the run lock, so no run is in progress. A file that cannot be completed
-/// is logged and ignored.
-pub async fn close_crashed_runs(
-    store: &Store,
-    clock: &Clock,
-) -> Result<Option<RunView>, CommandError> {
-    let mut newest = None;
-    for run in store.runs().unfinished().await? {
-        if let Some(view) = close_crashed(store, clock, run).await? {
-            tracing::warn!(run_id = %run, "previous run crashed");
-            newest = newest.or(Some(view));
-        }
-        match catch_up(store, run).await {
-            Ok(0) => {}
-            Ok(added) => tracing::info!(run_id = %run, added, "completed events.ndjson"),
-            Err(error) => tracing::warn!(run_id = %run, %error, "could not complete events.ndjson"),
-        }
-    }
-    Ok(newest)
-}
+use crate::store::{Journal, LockError, RunLock, close_crashed_runs};
 
 /// Configuration errors of an earlier process no longer apply: this one started.
 pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError> {
@@ -44,9 +20,9 @@ pub async fn forget_config_faults(journal: &Journal) -> Result<(), CommandError>
 /// Before the daemon is ready: ends orphaned sessions and crashed runs. If another process holds the
 /// run lock, its run has done the same.
 pub async fn recover_on_start(setting: &Setting, journal: &Journal) -> Result<(), CommandError> {
-    let lock = match setting.take_lock("start", None) {
+    let lock = match RunLock::acquire(&setting.state, "start", None, &setting.clock) {
         Ok(lock) => lock,
-        Err(crate::store::LockError::Held { .. }) => return Ok(()),
+        Err(LockError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let sessions = setting.sessions(journal)?;
@@ -56,7 +32,7 @@ pub async fn recover_on_start(setting: &Setting, journal: &Journal) -> Result<()
     journal.flush().await?;
     if let Some(view) = close_crashed_runs(journal.store(), &setting.clock).await? {
         let every = setting.config.timeouts.liveness;
-        live::leave(setting.clock.now(), &setting.state, every, &view).await;
+        live::write_final(setting.clock.now(), &setting.state, every, &view).await;
     }
     drop(lock);
     Ok(())

@@ -7,16 +7,18 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Setting;
+use super::aftermath::Reporter;
 use super::error::CommandError;
+use super::{Setting, StartOptions};
 use crate::clock::Clock;
 use crate::config::credential::http_token;
 use crate::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
 use crate::ports::Ledger as _;
+use crate::report::digest::Scope;
 use crate::report::terminal::{Progress, say};
 use crate::session::LiveSessions;
 use crate::session::orphans::request_end;
-use crate::settings::Config;
+use crate::settings::{Config, ReportFormat};
 use crate::store::{Journal, Store, StoreError};
 use crate::web::address::{self, PublishedAddress};
 use crate::web::token::TokenFile;
@@ -41,13 +43,15 @@ pub struct Showing {
 
 impl Showing {
     /// Of the service. The demo has a fixed port.
-    pub fn service(is_demo: bool, quiet: bool) -> Self {
-        Self { preferred_port: is_demo.then_some(DEMO_PORT), with_token: is_demo && !quiet }
+    pub fn service(options: &StartOptions) -> Self {
+        let preferred_port = options.demo.then_some(DEMO_PORT);
+        Self { preferred_port, ..Self::single_run(options) }
     }
 
     /// Of a single run.
-    pub fn single_run(is_demo: bool, quiet: bool) -> Self {
-        Self { preferred_port: None, with_token: is_demo && !quiet }
+    pub fn single_run(options: &StartOptions) -> Self {
+        let with_token = options.demo && options.progress != Progress::Silent;
+        Self { preferred_port: None, with_token }
     }
 }
 
@@ -61,7 +65,7 @@ impl Observers {
     /// Shows them this journal's events.
     pub fn subscribe(&self, journal: &Journal) {
         if let Some(hub) = &self.hub {
-            hub.attend(journal);
+            hub.subscribe_to(journal);
         }
     }
 
@@ -75,14 +79,14 @@ impl Observers {
     /// The state database cannot be used, or can be used again.
     pub fn report_fault(&self, fault: Option<String>) {
         if let Some(hub) = &self.hub {
-            hub.tell_fault(fault);
+            hub.set_fault(fault);
         }
     }
 
     /// The daemon's loop is alive.
     pub fn beat(&self) {
         if let Some(hub) = &self.hub {
-            hub.turned();
+            hub.note_loop();
         }
     }
 }
@@ -114,6 +118,7 @@ pub async fn serve(
         clock: setting.clock.clone(),
         live: setting.live.clone(),
         requests: requests.clone(),
+        reporter: Reporter::new(setting),
     };
     let clock = setting.clock.clone();
     let (actions, can_run) = (Arc::new(actions), requests.is_some());
@@ -125,7 +130,7 @@ pub async fn serve(
     let server = Server::start(listener, options).map_err(refused)?;
     setting.observers = Observers { hub: Some(Arc::clone(server.hub())) };
     let published = address::publish(&setting.state, server.address()).unwrap_or_else(|error| {
-        tracing::warn!(%error, "`heartbeat dashboard` cannot find this dashboard");
+        tracing::warn!(%error, "could not store the address of the dashboard; `heartbeat dashboard` will not find it");
         None
     });
     announce(server.address(), &own, showing, progress);
@@ -190,7 +195,10 @@ pub async fn serve_beside(
 }
 
 fn refused(error: ServerError) -> CommandError {
-    CommandError::Io { what: "no dashboard".into(), source: std::io::Error::other(error) }
+    CommandError::Io {
+        what: "cannot start the dashboard".into(),
+        source: std::io::Error::other(error),
+    }
 }
 
 /// What a person can do from the dashboard.
@@ -199,6 +207,7 @@ struct DashboardActions {
     clock: Clock,
     live: LiveSessions,
     requests: Option<mpsc::Sender<RunRequest>>,
+    reporter: Reporter,
 }
 
 impl DashboardActions {
@@ -251,6 +260,38 @@ impl Actions for DashboardActions {
                 }
                 None => Err(ActionError::NotFound(format!("{item} is not a known item"))),
             }
+        })
+    }
+
+    fn retry_items(&self, items: Vec<ItemKey>) -> BoxFuture<'_, Result<u32, ActionError>> {
+        Box::pin(async move {
+            self.journal().map_err(failed)?.items().requeue_all(items).await.map_err(failed)
+        })
+    }
+
+    fn pause(&self, note: String) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async move {
+            let journal = self.journal().map_err(failed)?;
+            journal.ticks().pause(note).await.map(drop).map_err(failed)
+        })
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async move {
+            let journal = self.journal().map_err(failed)?;
+            journal.ticks().resume().await.map(drop).map_err(failed)
+        })
+    }
+
+    fn report(
+        &self,
+        scope: Scope,
+        format: ReportFormat,
+    ) -> BoxFuture<'_, Result<String, ActionError>> {
+        Box::pin(async move {
+            let store = Store::open_for_reading(&self.state).map_err(failed)?;
+            let store = store.ok_or_else(|| ActionError::NotFound("there is no state".into()))?;
+            self.reporter.text(&store, scope, format).await.map_err(failed)
         })
     }
 

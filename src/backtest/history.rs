@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::BacktestError;
+use super::{BacktestError, change};
 use crate::context::git::{self, Bounds};
-use crate::fixes::{Commit, Numbers, Reason, links};
+use crate::fixes::{Change, Commit, Numbers, Reason, links};
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(300), output: 1 << 30 };
 
@@ -22,6 +22,23 @@ pub struct PastCommit {
     pub reason: Reason,
     /// Its place, oldest first.
     pub order: usize,
+}
+
+/// What `commit` changed since `parent`, renames followed.
+pub fn changes(folder: &Path, parent: &str, commit: &str) -> Result<Vec<Change>, BacktestError> {
+    let arguments = [
+        "diff",
+        "--unified=0",
+        "--no-prefix",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--find-renames",
+        parent,
+        commit,
+    ];
+    let diff = git::output(folder, &arguments, BOUNDS)
+        .map_err(|source| BacktestError::Git { repository: folder.to_owned(), source })?;
+    Ok(change::parse(&String::from_utf8_lossy(&diff)))
 }
 
 /// What a bare number means here: hosts with issues of their own use it for those.

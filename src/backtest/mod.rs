@@ -9,8 +9,10 @@
 //! where the first was ended.
 
 mod change;
+mod fix;
 mod history;
 mod memory;
+mod page;
 mod past;
 mod score;
 mod text;
@@ -20,13 +22,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+pub use fix::{LaterFix, fixes_of};
 pub use history::PastCommit;
+pub use page::render as render_html;
 pub use past::PastTree;
 pub use score::{Place, Scored, Table};
 pub use text::render;
 
-use crate::context::{ContextError, Index, Kind, Options, Query, Subject, pack, rank, shown_lines};
-use crate::fixes::{Change, Numbers, Reason, Unusable, unusable};
+use crate::context::{ContextError, Index, Options, Query, Subject, pack, rank, shown_lines};
+use crate::fixes::{Change, Numbers, Reason, Unusable};
 use memory::Memory;
 
 /// Ranked files that count: as many as a deep session is offered.
@@ -211,46 +215,18 @@ fn task<'a>(
     item: &'a PastItem,
     commits: &[PastCommit],
 ) -> Result<Result<Task<'a>, Left>, BacktestError> {
-    if commits.is_empty() {
-        return Ok(Err(Left::NoCommit));
-    }
-    let mut why = Left::FixedBefore;
-    let mut usable: Vec<&PastCommit> = Vec::new();
-    let mut gold: BTreeMap<String, Change> = BTreeMap::new();
-    for commit in commits {
-        if item.created_at.is_some_and(|created| commit.time < created) {
-            continue;
-        }
-        let Some(parent) = &commit.parent else {
-            why = Left::NoParent;
-            continue;
-        };
-        let mut changes = past.changes(parent, &commit.id)?;
-        changes.retain(|change| is_code(&change.path));
-        if let Some(reason) = unusable(&commit.subject, &changes) {
-            why = Left::Fix(reason);
-            continue;
-        }
-        for change in changes {
-            gold.entry(change.path.clone()).or_insert(change);
-        }
-        usable.push(commit);
-    }
-    let Some(first) = usable.first() else { return Ok(Err(why)) };
-    let Some(base) = first.parent.clone() else { return Ok(Err(Left::NoParent)) };
-    Ok(Ok(Task {
-        item,
-        base,
-        order: first.order,
-        gold: gold.into_values().collect(),
-        commits: usable.iter().map(|commit| (commit.id.clone(), commit.reason)).collect(),
-    }))
-}
-
-/// Tests and documents follow a fix; they do not say where it belongs.
-fn is_code(path: &str) -> bool {
-    let known = crate::context::Language::of_path(path).is_code();
-    Kind::of_path(path, known) == Kind::Source
+    let changes = |parent: &str, commit: &str| history::changes(past.folder(), parent, commit);
+    let found = match fix::of_commits(commits, item.created_at, changes)? {
+        Ok(found) => found,
+        Err(why) => return Ok(Err(why)),
+    };
+    let first = found.commits.first();
+    let Some((base, order)) = first.and_then(|first| Some((first.parent.clone()?, first.order)))
+    else {
+        return Ok(Err(Left::NoParent));
+    };
+    let commits = found.commits.iter().map(|commit| (commit.id.clone(), commit.reason)).collect();
+    Ok(Ok(Task { item, base, order, gold: found.changes, commits }))
 }
 
 /// The score of one item; none if its past cannot be laid out.

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{BacktestError, change};
+use super::BacktestError;
 use crate::context::git::{self, Bounds};
-use crate::fixes::Change;
 use crate::private;
 
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(600), output: 64 << 20 };
@@ -68,21 +67,6 @@ impl PastTree {
         // What an interrupted checkout left would be taken for code.
         self.git(&["clean", "--quiet", "-ffdx"])?;
         Ok(())
-    }
-
-    /// What `commit` changed since `parent`, renames followed.
-    pub fn changes(&self, parent: &str, commit: &str) -> Result<Vec<Change>, BacktestError> {
-        let options = [
-            "diff",
-            "--unified=0",
-            "--no-prefix",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--find-renames",
-        ];
-        let range = [parent, commit];
-        let diff = self.git(&[&options[..], &range[..]].concat())?;
-        Ok(change::parse(&String::from_utf8_lossy(&diff)))
     }
 
     fn git(&self, arguments: &[&str]) -> Result<Vec<u8>, BacktestError> {

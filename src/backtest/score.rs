@@ -49,7 +49,8 @@ impl Scored {
         }
     }
 
-    fn best(&self) -> Option<usize> {
+    /// The place of the first file of the fix.
+    pub fn best(&self) -> Option<usize> {
         self.places.iter().filter_map(|place| place.rank).min()
     }
 

@@ -62,21 +62,24 @@ fn row(out: &mut String, name: &str, table: &Table) {
 }
 
 fn advise(out: &mut String, report: &Report) {
-    let areas = report.groups.get("area").into_iter().flatten();
-    let weak: Vec<_> =
-        areas.filter(|(_, table)| table.items >= FEWEST && table.hit_10 < WEAK).collect();
-    if weak.is_empty() {
+    let advice = advice(report);
+    if advice.is_empty() {
         return;
     }
     line(out, "");
     line(out, "Areas where the right file is often missed:");
-    for (area, table) in weak {
-        line(
-            out,
-            &format!(
-                "  {area}: {:.0}% within ten files. Does the area have its code base in repository.routes? Do its items use words of the code?",
-                table.hit_10
-            ),
-        );
-    }
+    advice.iter().for_each(|text| line(out, &format!("  {text}")));
+}
+
+/// What could be done for areas where the right file is often missed.
+pub fn advice(report: &Report) -> Vec<String> {
+    let areas = report.groups.get("area").into_iter().flatten();
+    let weak = areas.filter(|(_, table)| table.items >= FEWEST && table.hit_10 < WEAK);
+    let advise = |(area, table): (&String, &Table)| {
+        format!(
+            "{area}: {:.0}% within ten files. Does the area have its code base in repository.routes? Do its items use words of the code?",
+            table.hit_10
+        )
+    };
+    weak.map(advise).collect()
 }

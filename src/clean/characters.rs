@@ -43,6 +43,13 @@ fn first_suspect(text: &str) -> Option<usize> {
 }
 
 fn is_suspect(character: char) -> bool {
+    // Nearly all text is of these.
+    let is_common = matches!(character,
+        ' '..='~' | '\u{ae}'..='\u{2ff}' | '\u{2010}'..='\u{2027}' | '\u{3200}'..='\u{fdff}');
+    !is_common && is_rarely_visible(character)
+}
+
+fn is_rarely_visible(character: char) -> bool {
     matches!(character,
         '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
         | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -50,7 +50,7 @@ pub(super) enum Role {
     /// `<rt>`: the reading of a word.
     RubyText,
     /// Two parts with a sign between them: a fraction, a power.
-    Pair(&'static str),
+    Pair(char),
     /// An element whose content is drawn, or shown by rules of its own.
     Drawing,
     /// `<textarea>`
@@ -117,9 +117,9 @@ impl Role {
             return Self::Drawing;
         }
         match name {
-            "mfrac" => Self::Pair("/"),
-            "msup" | "mover" => Self::Pair("^"),
-            "msub" | "munder" => Self::Pair("_"),
+            "mfrac" => Self::Pair('/'),
+            "msup" | "mover" => Self::Pair('^'),
+            "msub" | "munder" => Self::Pair('_'),
             "math" | "mi" | "mn" | "mo" | "ms" | "mtext" | "mrow" | "msqrt" | "mroot"
             | "msubsup" | "munderover" | "mtable" | "mtr" | "mtd" | "mfenced" | "mspace"
             | "mstyle" | "semantics" | "mphantom" => Self::Inline,

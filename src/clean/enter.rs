@@ -8,7 +8,7 @@ use super::element::{Role, attribute};
 use super::link;
 use super::list::{List, style_of_type};
 use super::style::{Sight, TextSpace};
-use super::table::{TIGHT_ROWS, Table};
+use super::table::{self, TIGHT_ROWS, Table};
 use super::walk::{Closing, Entry, Seen, Walk};
 use super::writer::Gap;
 use crate::model::{Doubt, Doubtful, Doubts};
@@ -283,6 +283,9 @@ impl Walk<'_> {
     }
 
     fn enter_table(&mut self, seen: &Seen<'_>) -> Closing {
+        if !self.data_tables.contains_key(&seen.node.id()) {
+            table::note_tables(seen.node, &mut self.data_tables);
+        }
         let holds_data = self.data_tables.get(&seen.node.id()).copied().unwrap_or(false);
         self.writer.gap(Gap::Line);
         self.tables.push(Table::new(holds_data && !self.writer.in_cell()));

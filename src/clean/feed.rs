@@ -204,7 +204,8 @@ fn starts_text(name: &str) -> bool {
         "noscript",
         "plaintext",
     ];
-    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+    // Most tags have a shorter name, or one of four letters like `span`.
+    matches!(name.len(), 3 | 5..=9) && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// Where `</name` comes next.
@@ -226,12 +227,8 @@ fn find_end_tag(input: &str, from: usize, name: &str) -> Option<usize> {
 /// Is there a style sheet, whose selectors may ask for any attribute?
 fn mentions_style(input: &str) -> bool {
     let bytes = input.as_bytes();
-    let mut at = 0;
-    while let Some(open) = flood::find(bytes, at, b'<') {
-        if bytes.get(open + 1..open + 6).is_some_and(|name| name.eq_ignore_ascii_case(b"style")) {
-            return true;
-        }
-        at = open + 1;
-    }
-    false
+    let names_style = |open: usize| {
+        bytes.get(open + 1..open + 6).is_some_and(|name| name.eq_ignore_ascii_case(b"style"))
+    };
+    [b"<s", b"<S"].into_iter().any(|start| memchr::memmem::find_iter(bytes, start).any(names_style))
 }

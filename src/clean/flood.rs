@@ -35,7 +35,7 @@ pub(super) struct Tag {
 
 /// The position of a byte.
 pub(super) fn find(bytes: &[u8], from: usize, wanted: u8) -> Option<usize> {
-    bytes.get(from..)?.iter().position(|&byte| byte == wanted).map(|offset| from + offset)
+    memchr::memchr(wanted, bytes.get(from..)?).map(|offset| from + offset)
 }
 
 /// The construct that begins with the `<` at `open`, and where it ends.
@@ -93,23 +93,23 @@ fn end_of_comment(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
+/// The first position from `at` on where `stop` holds.
+fn skip(bytes: &[u8], at: usize, stop: impl Fn(u8) -> bool) -> usize {
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    rest.iter().position(|&byte| stop(byte)).map_or(bytes.len(), |offset| at + offset)
+}
+
 /// Steps over one tag as the tokenizer does: quotes count only where a value begins. Returns where
 /// the tag ends.
 fn scan_tag(input: &str, name_at: usize, is_read: &dyn Fn(&str) -> bool) -> (Tag, usize) {
     let bytes = input.as_bytes();
     let is_space = |byte: u8| byte.is_ascii_whitespace() || byte == b'/';
-    let skip = |mut at: usize, stop: &dyn Fn(u8) -> bool| {
-        while at < bytes.len() && !stop(bytes[at]) {
-            at += 1;
-        }
-        at
-    };
-    let mut at = skip(name_at, &|byte| is_space(byte) || byte == b'>');
+    let mut at = skip(bytes, name_at, |byte| is_space(byte) || byte == b'>');
     let mut tag = Tag { name_end: at, ..Tag::default() };
     let mut count = 0;
     let mut kept_names: Vec<&str> = Vec::new();
     loop {
-        at = skip(at, &|byte| !is_space(byte));
+        at = skip(bytes, at, |byte| !is_space(byte));
         if at >= bytes.len() || bytes[at] == b'>' {
             return (tag, (at + 1).min(bytes.len()));
         }
@@ -117,16 +117,16 @@ fn scan_tag(input: &str, name_at: usize, is_read: &dyn Fn(&str) -> bool) -> (Tag
         tag.has_attributes = true;
         let start = at;
         // A name may begin with `=`; after that `=` begins the value.
-        at = skip(at + 1, &|byte| is_space(byte) || byte == b'>' || byte == b'=');
+        at = skip(bytes, at + 1, |byte| is_space(byte) || byte == b'>' || byte == b'=');
         let name = start..at;
-        let value = skip(at, &|byte| !byte.is_ascii_whitespace());
+        let value = skip(bytes, at, |byte| !byte.is_ascii_whitespace());
         if bytes.get(value) == Some(&b'=') {
-            at = skip(value + 1, &|byte| !byte.is_ascii_whitespace());
+            at = skip(bytes, value + 1, |byte| !byte.is_ascii_whitespace());
             at = match bytes.get(at) {
                 Some(&quote @ (b'"' | b'\'')) => {
-                    (skip(at + 1, &|byte| byte == quote) + 1).min(bytes.len())
+                    find(bytes, at + 1, quote).map_or(bytes.len(), |close| close + 1)
                 }
-                _ => skip(at, &|byte| byte.is_ascii_whitespace() || byte == b'>'),
+                _ => skip(bytes, at, |byte| byte.is_ascii_whitespace() || byte == b'>'),
             };
         }
         if count <= MAX_ATTRIBUTES {

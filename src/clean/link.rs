@@ -12,10 +12,10 @@ const MAX_DESCRIPTION: usize = 200;
 /// The target as it belongs in the text: `None` for places on the page and for code.
 pub(super) fn target(href: &str) -> Option<String> {
     let mut unseen = 0;
-    let cleaned: String = characters::visible(href, &mut unseen)
-        .chars()
-        .filter(|character| !matches!(character, '\t' | '\n' | '\r'))
-        .collect();
+    let mut cleaned = characters::visible(href, &mut unseen);
+    if cleaned.contains(['\t', '\n', '\r']) {
+        cleaned.to_mut().retain(|character| !matches!(character, '\t' | '\n' | '\r'));
+    }
     let wrapped = without_safe_link(cleaned.trim());
     let href = wrapped.trim();
     let scheme = href.split(['/', '?', '#']).next().unwrap_or("").split_once(':');
@@ -111,16 +111,17 @@ fn is_tracking(parameter: &str) -> bool {
 
 /// Does the text of a link already say where it leads?
 pub(super) fn says_target(text: &str, target: &str) -> bool {
-    let bare = |address: &str| -> String {
+    fn bare(address: &str) -> &str {
         let address = address.trim().trim_end_matches('/');
         let address = ["https://", "http://", "mailto:", "tel:"]
             .iter()
             .find_map(|scheme| address.strip_prefix(scheme))
             .unwrap_or(address);
-        address.trim_start_matches("www.").to_ascii_lowercase()
-    };
+        address.trim_start_matches("www.")
+    }
     // Of two mail addresses the one that is shown is the one that is meant.
-    bare(text) == bare(target) || (target.starts_with("mailto:") && text.contains('@'))
+    bare(text).eq_ignore_ascii_case(bare(target))
+        || (target.starts_with("mailto:") && text.contains('@'))
 }
 
 /// What a picture is called: its description if that says anything, else its file.

@@ -12,7 +12,6 @@ use scraper::node::Element;
 use scraper::{Html, Node};
 
 use super::feed::{Feeder, WORK_PER_BYTE};
-use crate::model::Doubts;
 
 /// Steps allowed whatever the size of a field.
 pub(super) const FIELD_WORK: u64 = 2_000_000;
@@ -32,16 +31,14 @@ pub(super) struct Parsed {
     pub(super) flood_bytes: usize,
     /// Steps it took.
     pub(super) work: u64,
-    /// Is there a `<table>` anywhere?
-    pub(super) has_table: bool,
     /// Is there a `<style>` or a `<link>` anywhere?
     pub(super) has_style: bool,
     /// About the number of elements.
     pub(super) elements: usize,
     /// The attributes of a `<body>` tag, on an element of another name.
     pub(super) body: Option<Element>,
-    /// Doubts about all the text.
-    pub(super) doubts: Doubts,
+    /// Was it made of Markdown?
+    pub(super) is_made: bool,
 }
 
 /// Parses `input` as the body of a page, within limits: so many steps, and more by its length.
@@ -51,7 +48,8 @@ pub(super) fn parse(input: &str, base_work: u64) -> Parsed {
 
 /// The same for HTML made of a text of so many bytes.
 pub(super) fn parse_made(input: &str, raw_bytes: usize) -> Parsed {
-    parse_within(input, FIELD_WORK + WORK_PER_BYTE * raw_bytes as u64)
+    let parsed = parse_within(input, FIELD_WORK + WORK_PER_BYTE * raw_bytes as u64);
+    Parsed { is_made: true, ..parsed }
 }
 
 fn parse_within(input: &str, allowed: u64) -> Parsed {
@@ -60,7 +58,7 @@ fn parse_within(input: &str, allowed: u64) -> Parsed {
     let Feeder { tokenizer, fed, flood_bytes, body, .. } = feeder;
     tokenizer.end();
     let counted = tokenizer.sink.builder.sink;
-    let (has_table, has_style) = (counted.has_table.get(), counted.has_style.get());
+    let has_style = counted.has_style.get();
     let elements = counted.depths.borrow().len();
     let work = counted.work.get();
     Parsed {
@@ -68,11 +66,10 @@ fn parse_within(input: &str, allowed: u64) -> Parsed {
         cut_bytes: input.len() - fed,
         flood_bytes,
         work,
-        has_table,
         has_style,
         elements,
         body: body.as_deref().and_then(body_element),
-        doubts: Doubts::NONE,
+        is_made: false,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use ego_tree::{NodeId, Tree};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::StrTendril;
-use html5ever::{Attribute, LocalName, QualName, ns};
+use html5ever::{Attribute, LocalName, QualName, local_name, ns};
 use scraper::{Html, HtmlTreeSink, Node};
 
 /// Steps for a piece of text. Stray `<`, `&` and NUL come one by one and are slow to handle.
@@ -31,7 +31,6 @@ pub(super) struct CountingSink {
     /// Depth of the node hung last: about the number of open elements.
     depth: Cell<u32>,
     pub(super) work: Cell<u64>,
-    pub(super) has_table: Cell<bool>,
     pub(super) has_style: Cell<bool>,
     /// Are attributes that nobody reads kept, because selectors may ask for them?
     keeps_all: bool,
@@ -52,7 +51,6 @@ impl CountingSink {
             depths: RefCell::new(depths),
             depth: Cell::new(0),
             work: Cell::new(0),
-            has_table: Cell::new(false),
             has_style: Cell::new(false),
             keeps_all,
             html_notes: RefCell::default(),
@@ -85,20 +83,21 @@ impl CountingSink {
     /// Opening a formatting element compares it with every formatting element that is open.
     fn formatting_cost(&self, name: &LocalName) -> u64 {
         let formatting = matches!(
-            &**name,
-            "a" | "b"
-                | "big"
-                | "code"
-                | "em"
-                | "font"
-                | "i"
-                | "nobr"
-                | "s"
-                | "small"
-                | "strike"
-                | "strong"
-                | "tt"
-                | "u"
+            *name,
+            local_name!("a")
+                | local_name!("b")
+                | local_name!("big")
+                | local_name!("code")
+                | local_name!("em")
+                | local_name!("font")
+                | local_name!("i")
+                | local_name!("nobr")
+                | local_name!("s")
+                | local_name!("small")
+                | local_name!("strike")
+                | local_name!("strong")
+                | local_name!("tt")
+                | local_name!("u")
         );
         if formatting { 8 * u64::from(self.depth.get()) } else { 0 }
     }
@@ -140,10 +139,8 @@ impl TreeSink for CountingSink {
         flags: ElementFlags,
     ) -> Handle {
         self.count(4 + self.formatting_cost(&name.local));
-        match &*name.local {
-            "table" => self.has_table.set(true),
-            "style" | "link" => self.has_style.set(true),
-            _ => {}
+        if matches!(name.local, local_name!("style") | local_name!("link")) {
+            self.has_style.set(true);
         }
         if flags.template {
             // Its content hangs on a node of its own.
@@ -267,5 +264,6 @@ pub(super) fn is_read(name: &str) -> bool {
             | "cols"
             | "name"
             | "shadowrootmode"
+            | "border"
     )
 }

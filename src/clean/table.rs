@@ -42,11 +42,10 @@ impl Facts {
     }
 }
 
-/// The tables of a document that hold data, found in one pass.
-pub(super) fn data_tables(root: NodeRef<'_, Node>) -> HashMap<NodeId, bool> {
-    let mut found = HashMap::new();
+/// Notes for a table, and for all those in it, whether they hold data.
+pub(super) fn note_tables(table: NodeRef<'_, Node>, found: &mut HashMap<NodeId, bool>) {
     let mut open: Vec<Facts> = Vec::new();
-    for edge in root.traverse() {
+    for edge in table.traverse() {
         match edge {
             Edge::Open(node) => match node.value() {
                 Node::Text(text) => {
@@ -87,7 +86,6 @@ pub(super) fn data_tables(root: NodeRef<'_, Node>) -> HashMap<NodeId, bool> {
             }
         }
     }
-    found
 }
 
 fn note(facts: &mut Facts, role: Role) {

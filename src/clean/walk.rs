@@ -1,6 +1,6 @@
 //! The way through the tree: iterative, one frame per open element, each with what it hands down.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ego_tree::{NodeId, NodeRef};
 use scraper::Node;
@@ -13,7 +13,7 @@ use super::element::{Role, attribute};
 use super::list::List;
 use super::parse::Parsed;
 use super::style::{Display, Sight, TextSpace, Verdict};
-use super::table::{self, Table};
+use super::table::Table;
 use super::writer::{Gap, Writer};
 use crate::model::{Alarms, Doubt, Doubtful, Doubts};
 
@@ -81,7 +81,7 @@ struct Frame<'a> {
     verdict: Verdict,
     closing: Closing,
     /// The sign between its parts, and how many of them have begun.
-    pair: Option<(&'static str, usize)>,
+    pair: Option<(char, usize)>,
     /// Does it stand on lines of its own although it is of the kind that does not?
     is_block: bool,
     /// Is it a closed `<details>`, of which only the summary is seen?
@@ -107,6 +107,8 @@ pub(super) struct Walk<'a> {
     pub(super) passed_over: bool,
     /// What to do with text of which nobody knows whether it is seen.
     pub(super) doubtful: Doubtful,
+    /// Names of sections of which one is open.
+    open_groups: HashSet<&'a str>,
     verdicts: &'a [Verdict],
     /// The verdict on the element that comes next.
     next_verdict: usize,
@@ -151,15 +153,13 @@ pub(super) fn render(
         in_word_marker: false,
         passed_over: false,
         doubtful,
+        open_groups: HashSet::default(),
         verdicts,
         next_verdict: 0,
         frames: Vec::new(),
         low_contrast_marked: false,
         doubts_marked: Doubts::NONE,
     };
-    if parsed.has_table {
-        walk.data_tables = table::data_tables(root);
-    }
     walk.run(root);
     let overflow = walk.writer.overflow;
     Rendered { text: walk.writer.finish(), alarms: walk.alarms, overflow }
@@ -275,12 +275,9 @@ impl<'a> Walk<'a> {
 
     /// Enters an element. Returns whether to go on with its children.
     fn open(&mut self, node: NodeRef<'a, Node>, element: &'a Element) -> bool {
-        let role = Role::of(element);
-        if role == Role::Nothing {
-            return false;
-        }
         let Some(&verdict) = self.verdicts.get(self.next_verdict) else { return false };
-        let enters = self.open_judged(node, element, role, verdict);
+        let enters =
+            verdict.role != Role::Nothing && self.open_judged(node, element, verdict.role, verdict);
         self.next_verdict = if enters { self.next_verdict + 1 } else { verdict.next as usize };
         enters
     }
@@ -306,7 +303,7 @@ impl<'a> Walk<'a> {
             closing: Closing::Nothing,
             pair: if let Role::Pair(sign) = role { Some((sign, 0)) } else { None },
             is_block,
-            is_closed: role == Role::Details && attribute(element, "open").is_none(),
+            is_closed: role == Role::Details && !self.opens_section(element),
         };
         if verdict.is_gone {
             frame.is_block = false;
@@ -324,6 +321,13 @@ impl<'a> Walk<'a> {
         true
     }
 
+    /// Is a `<details>` open? Of several with the same name only the first can be.
+    fn opens_section(&mut self, details: &'a Element) -> bool {
+        let group = attribute(details, "name").filter(|name| !name.is_empty());
+        attribute(details, "open").is_some()
+            && group.is_none_or(|name| self.open_groups.insert(name))
+    }
+
     /// Writes the sign between the parts of a fraction or a power.
     fn begin_part(&mut self) {
         let Some((sign, parts)) = self.frames.last_mut().and_then(|frame| frame.pair.as_mut())
@@ -333,7 +337,7 @@ impl<'a> Walk<'a> {
         *parts += 1;
         if *parts > 1 {
             let sign = *sign;
-            self.writer.word(sign);
+            self.writer.word(sign.encode_utf8(&mut [0; 4]));
         }
     }
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
-use super::error::CommandError;
 use super::exit;
 use crate::settings::{LogFormat, LogLevel};
 
@@ -55,15 +54,10 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Rejects run modes combined with a subcommand, which clap cannot express.
-    pub fn check(&self) -> Result<(), CommandError> {
-        let given = [(self.once, "--once"), (self.dry_run, "--dry-run"), (self.demo, "--demo")];
-        match given.iter().find(|(given, _)| *given) {
-            Some((_, flag)) if self.command.is_some() => {
-                Err(CommandError::Usage(format!("{flag} cannot be combined with a command")))
-            }
-            _ => Ok(()),
-        }
+    /// The first flag given that chooses a way to run.
+    pub fn mode_flag(&self) -> Option<&'static str> {
+        let flags = [(self.once, "--once"), (self.dry_run, "--dry-run"), (self.demo, "--demo")];
+        flags.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 }
 
@@ -157,6 +151,14 @@ pub enum Command {
         /// Number of the item, or its key such as ado/123
         item: String,
     },
+    /// Start no further scheduled runs until `resume`; a run in progress goes on
+    Pause {
+        /// Why, for whoever looks at `status` or the dashboard
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        note: String,
+    },
+    /// Follow the schedule again after `pause`
+    Resume,
     /// Requeue an item with a fresh attempt count, or reset a circuit breaker
     Retry(RetryArgs),
     /// End a live session with every process it started
@@ -189,6 +191,11 @@ pub enum Command {
     Context(super::context::ContextArgs),
     /// Compare the ranking with how finished items were really fixed; no model, no cost
     Backtest(super::backtest::BacktestArgs),
+    /// Compare findings with the fixes that came later, and with what people said
+    ///
+    /// A finding is right if it came before the fix and names a file that the fix changed. Commits
+    /// are looked for after each run, in the code bases as they are on this machine.
+    Accuracy(super::accuracy::AccuracyArgs),
     /// Run misbehaving agents against the supervisor; no process may survive
     Selftest(super::selftest::SelftestArgs),
     /// Print completions for a shell

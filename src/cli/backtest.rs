@@ -30,6 +30,23 @@ pub struct BacktestArgs {
     /// What #123 in a commit message means.
     #[arg(long, value_enum, default_value_t = NumbersArg::Auto)]
     pub numbers: NumbersArg,
+    /// Output format [default: text, or json with --json]
+    #[arg(long, value_enum)]
+    pub format: Option<FormatArg>,
+    /// Write to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// How a backtest is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Tables
+    Text,
+    /// One page with each item, its ranking and its fix
+    Html,
+    /// Everything, for scripts
+    Json,
 }
 
 /// What `#123` in a commit message means.
@@ -66,6 +83,10 @@ pub enum BacktestCommandError {
         #[source]
         source: std::io::Error,
     },
+    #[error("cannot build the page: {0}")]
+    Page(#[source] minijinja::Error),
+    #[error("cannot write the report as JSON: {0}")]
+    Json(#[source] serde_json::Error),
     #[error(transparent)]
     Backtest(#[from] BacktestError),
 }
@@ -199,7 +220,22 @@ impl super::Context {
         let config = crate::config::load(&request)?.config;
         let folder = crate::app::state_folder(&config, &self.environment)?.join("backtest");
         let report = run(args, &config, &request.cwd, &folder, self.progress())?;
-        self.print(&report, backtest::render)?;
+        let default = if self.global.json { FormatArg::Json } else { FormatArg::Text };
+        let text = match args.format.unwrap_or(default) {
+            FormatArg::Text => backtest::render(&report),
+            FormatArg::Html => {
+                backtest::render_html(&report).map_err(BacktestCommandError::Page)?
+            }
+            FormatArg::Json => {
+                let json = serde_json::to_string_pretty(&report);
+                format!("{}\n", json.map_err(BacktestCommandError::Json)?)
+            }
+        };
+        match &args.out {
+            None => super::write_out(&text)?,
+            Some(path) => private::replace(path, text.as_bytes())
+                .map_err(|source| BacktestCommandError::Folder { path: path.clone(), source })?,
+        }
         Ok(Code::Done)
     }
 }

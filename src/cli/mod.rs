@@ -1,6 +1,7 @@
 //! The command line: parse, do, print, exit code. Quick commands start no runtime and no database.
 
 pub mod args;
+mod accuracy;
 pub mod backtest;
 pub mod clean;
 pub mod completions;
@@ -17,6 +18,7 @@ pub mod selftest;
 pub mod kill;
 mod look;
 mod operate;
+mod pause;
 mod retry;
 mod selection;
 pub mod report;
@@ -28,35 +30,31 @@ mod status;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Parser as _;
 use serde::Serialize;
 
 pub use crate::app::{error, exit};
 
-use crate::app::demo::{self, Demo, Fresh, Watched};
-use crate::app::{self, Setting, Telemetry, daemon, once, web};
+use crate::app::{self, StartOptions, daemon, once};
 use crate::clock::Clock;
 use crate::config::{Loaded, load};
 use crate::report::paint::Paint;
 use crate::report::summary::{self, RunReport};
 use crate::report::terminal::Progress;
-use crate::settings::{Config, Environment, LogFormat, LogLevel};
+use crate::settings::Environment;
 use args::{Cli, Command, GlobalArgs, Simulate};
 use error::CommandError;
 use exit::Code;
 use invocation::{Invocation, quoted};
 
 /// Runs the command line of this process.
-pub fn main() -> ExitCode {
-    // First of all: what is read into memory from here on may be a secret.
-    crate::process::system::protect_from_inspection();
+pub fn main(environment: Environment) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match dispatch(cli) {
+    match dispatch(cli, environment) {
         Ok(code) => code.into(),
         Err(error) => {
             say_error(&error);
@@ -72,24 +70,28 @@ fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { Code::Usage.into() } else { Code::Done.into() }
 }
 
-#[expect(clippy::print_stderr, reason = "the one place that tells a failed command")]
+#[expect(clippy::print_stderr, reason = "the one place that prints the error of a command")]
 fn say_error(error: &CommandError) {
     // It may quote a tracker or a helper command.
     eprintln!("heartbeat: {}", crate::model::plain_text(&error.to_string()));
 }
 
-fn dispatch(cli: Cli) -> Result<Code, CommandError> {
-    let environment = app::snapshot();
+fn dispatch(cli: Cli, environment: Environment) -> Result<Code, CommandError> {
     #[cfg(feature = "fault-points")]
     crate::store::fault::arm(environment.raw(crate::store::fault::VARIABLE));
-    cli.check()?;
-    let context = Context { global: cli.global, environment, clock: Clock::system() };
-    match cli.command {
-        Some(Command::Simulate(Simulate::Agent(args))) => Ok(simulate_agent(&args)),
-        Some(command) => context.command(command),
-        None if cli.dry_run => context.on_runtime(unless_stopped(context.dry_run(cli.demo))),
-        None if cli.once => context.on_runtime(context.once(cli.demo)),
-        None => context.on_runtime(context.follow_schedule(cli.demo)),
+    let mode_flag = cli.mode_flag();
+    let (demo, context) =
+        (cli.demo, Context { global: cli.global, environment, clock: Clock::system() });
+    match (cli.command, mode_flag) {
+        // clap cannot express this conflict.
+        (Some(_), Some(flag)) => {
+            Err(CommandError::Usage(format!("{flag} cannot be combined with a command")))
+        }
+        (Some(Command::Simulate(Simulate::Agent(args))), None) => Ok(simulate_agent(&args)),
+        (Some(command), None) => context.command(command),
+        (None, _) if cli.dry_run => context.on_runtime(unless_stopped(context.dry_run(demo))),
+        (None, _) if cli.once => context.on_runtime(context.once(demo)),
+        (None, _) => context.on_runtime(daemon::follow(&context.start_options(demo))),
     }
 }
 
@@ -99,22 +101,6 @@ fn simulate_agent(args: &crate::simulate::agent::SimulateAgentArgs) -> Code {
     } else {
         Code::Unexpected
     }
-}
-
-/// What the log is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// A command that a person waits for.
-    Command,
-    /// The service.
-    Service,
-}
-
-/// A dry run writes nothing, not even a log.
-fn without_log_file(config: &Config) -> Config {
-    let mut config = config.clone();
-    config.log.file = PathBuf::new();
-    config
 }
 
 /// What every command works with.
@@ -142,8 +128,17 @@ impl Context {
         Ok(load(&app::load_request(&self.global.overrides(), &self.environment)?)?)
     }
 
-    fn setting(&self) -> Result<Setting, CommandError> {
-        Setting::load(&self.global.overrides(), &self.environment, self.clock.clone())
+    /// What a run needs to know of the command line and of this process.
+    fn start_options(&self, demo: bool) -> StartOptions {
+        StartOptions {
+            overrides: self.global.overrides(),
+            environment: self.environment.clone(),
+            clock: self.clock.clone(),
+            log_level: self.global.log_level.map(Into::into),
+            log_format: self.global.log_format.map(Into::into),
+            progress: self.progress(),
+            demo,
+        }
     }
 
     /// Colour, if a person reads.
@@ -176,51 +171,6 @@ impl Context {
         Some(words)
     }
 
-    async fn demo(&self, fresh: Fresh, watched: Watched) -> Result<Demo, CommandError> {
-        let (overrides, clock) = (self.global.overrides(), self.clock.clone());
-        demo::start(&overrides, &self.environment, clock, fresh, watched).await
-    }
-
-    /// Logs as the configuration and the flags say; without a configuration only warnings.
-    fn start_logging(
-        &self,
-        config: &Config,
-        purpose: Purpose,
-        telemetry: Telemetry,
-    ) -> Result<Telemetry, CommandError> {
-        let asked = self.global.log_level.map(Into::into);
-        let service = purpose == Purpose::Service;
-        let default = if service { config.log.level } else { LogLevel::Warn };
-        let log = &config.log;
-        let file = (!log.file.as_os_str().is_empty()).then(|| app::FileLogging {
-            path: log.file.clone(),
-            level: asked.unwrap_or(log.level),
-            format: self.global.log_format.map_or(log.format, Into::into),
-            max_size: log.max_size,
-            keep: log.keep,
-        });
-        if file.is_some() {
-            // It may stand in the state folder, which must not look like somebody else's for it.
-            crate::store::prepare_folder(&app::state_folder(config, &self.environment)?)?;
-        }
-        // A single run shows its progress; whoever asks for a level wants the log as well.
-        let wanted = service || asked.is_some();
-        let lifecycle = if wanted && self.progress() != Progress::Live {
-            app::Lifecycle::Logged
-        } else {
-            app::Lifecycle::Shown
-        };
-        let format = match self.global.log_format {
-            Some(format) => format.into(),
-            None if service => log.format,
-            None => LogFormat::Human,
-        };
-        let level = asked.unwrap_or(default);
-        app::start_logging(&app::Logging { level, format, file, lifecycle }, &telemetry)?;
-        telemetry.tell(&self.environment);
-        Ok(telemetry)
-    }
-
     fn progress(&self) -> Progress {
         if self.global.quiet {
             Progress::Silent
@@ -231,82 +181,17 @@ impl Context {
         }
     }
 
-    async fn once(&self, with_demo: bool) -> Result<Code, CommandError> {
-        let (mut setting, world) = if with_demo {
-            let demo = self.demo(Fresh::Yes, Watched::OneRun).await?;
-            (demo.setting.clone(), Some(demo))
-        } else {
-            (self.setting()?, None)
-        };
-        let telemetry = Telemetry::start(&self.environment);
-        setting.telemetry = self.start_logging(&setting.config, Purpose::Command, telemetry)?;
-        let showing = web::Showing::single_run(with_demo, self.global.quiet);
-        let report = once::once(setting.clone(), showing, self.progress()).await?;
-        let read_on = self.read_on(&report, &setting.state, with_demo);
+    async fn once(&self, demo: bool) -> Result<Code, CommandError> {
+        let (report, state) = once::once(&self.start_options(demo)).await?;
+        let read_on = self.read_on(&report, &state, demo);
         self.print(&report, |report| summary::render(report, read_on.as_deref(), self.paint()))?;
-        if let Some(world) = world {
-            world.simulator.stop().await;
-        }
         Ok(code_of(&report))
     }
 
-    async fn dry_run(&self, with_demo: bool) -> Result<Code, CommandError> {
-        let (setting, world) = if with_demo {
-            let demo = self.demo(Fresh::No, Watched::OneRun).await?;
-            (demo.setting.clone(), Some(demo))
-        } else {
-            (self.setting()?, None)
-        };
-        let config = without_log_file(&setting.config);
-        self.start_logging(&config, Purpose::Command, Telemetry::default())?;
-        let dry_run = once::dry_run(&setting).await?;
+    async fn dry_run(&self, demo: bool) -> Result<Code, CommandError> {
+        let dry_run = once::dry_run(&self.start_options(demo)).await?;
         self.print(&dry_run, dry::render)?;
-        if let Some(world) = world {
-            world.simulator.stop().await;
-        }
         Ok(Code::Done)
-    }
-
-    async fn follow_schedule(&self, with_demo: bool) -> Result<Code, CommandError> {
-        let world =
-            if with_demo { Some(self.demo(Fresh::Yes, Watched::Schedule).await?) } else { None };
-        if let Some(demo) = &world {
-            demo.people_at_work();
-        }
-        let request = match &world {
-            Some(demo) => demo.request.clone(),
-            None => app::load_request(&self.global.overrides(), &self.environment)?,
-        };
-        let reloader = crate::config::Reloader::start(request.clone())?;
-        app::ensure_configured(reloader.current())?;
-        let telemetry = Telemetry::start(&self.environment);
-        let telemetry =
-            self.start_logging(&reloader.current().config, Purpose::Service, telemetry)?;
-        let credential = world.as_ref().map(|demo| Arc::clone(&demo.setting.credential));
-        let credential_for = |config: &Config| match &credential {
-            Some(credential) => Arc::clone(credential),
-            None => Arc::new(app::ConfiguredCredential::new(config, &self.environment)),
-        };
-        app::guard_children();
-        // Without a terminal the log tells what a screen would show.
-        let progress = match self.progress() {
-            Progress::Lines => Progress::Silent,
-            other => other,
-        };
-        let showing = web::Showing::service(with_demo, self.global.quiet);
-        let make = |config: Config| {
-            let (credential, cwd) = (credential_for(&config), &request.cwd);
-            let (environment, clock) = (self.environment.clone(), self.clock.clone());
-            let setting = Setting::new(config, environment, clock, credential, cwd)?;
-            Ok(Setting { telemetry: telemetry.clone(), ..setting })
-        };
-        let code = Box::pin(daemon::follow(reloader, make, progress, showing)).await;
-        telemetry.finish().await;
-        let code = code?;
-        if let Some(world) = world {
-            world.simulator.stop().await;
-        }
-        Ok(code)
     }
 
     fn command(&self, command: Command) -> Result<Code, CommandError> {
@@ -317,12 +202,15 @@ impl Context {
             Command::Clean(args) => self.clean(args),
             Command::Context(args) => self.context(args),
             Command::Backtest(args) => self.backtest(&args),
+            Command::Accuracy(args) => self.on_runtime(self.accuracy(&args)),
             Command::Selftest(args) => self.on_runtime(unless_stopped(self.selftest(args))),
             Command::Status => self.on_runtime(self.status()),
             Command::Runs(limit) => self.on_runtime(self.runs(limit.limit)),
             Command::Sessions(limit) => self.on_runtime(self.sessions(limit.limit)),
             Command::Items(args) => self.on_runtime(self.items(&args)),
             Command::Show { item } => self.on_runtime(self.show(&item)),
+            Command::Pause { note } => self.on_runtime(self.pause(&note)),
+            Command::Resume => self.on_runtime(self.resume()),
             Command::Retry(args) => self.on_runtime(self.retry(&args)),
             Command::Kill(args) => self.on_runtime(self.kill(&args)),
             Command::Feedback(args) => self.on_runtime(self.feedback(&args)),
@@ -384,11 +272,13 @@ impl Context {
         &self,
         args: crate::simulate::ado::SimulateAdoArgs,
     ) -> Result<Code, CommandError> {
-        let told = crate::simulate::ado::run(args, |simulator| {
+        let served = crate::simulate::ado::run(args, |simulator| {
             // A reader that went away does not stop the simulator.
             drop(write_out(&format!("{}\n", simulator.base_url())));
         });
-        told.await.map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
+        served
+            .await
+            .map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
         Ok(Code::Done)
     }
 
@@ -401,8 +291,9 @@ impl Context {
             // It may quote a tracker or an agent.
             return write_out(&crate::report::terminal::text(&render(value)));
         }
-        let text = serde_json::to_string_pretty(value)
-            .map_err(|error| CommandError::Usage(format!("no JSON: {error}")))?;
+        let text = serde_json::to_string_pretty(value).map_err(|error| {
+            CommandError::Usage(format!("cannot write the result as JSON: {error}"))
+        })?;
         write_out(&format!("{text}\n"))
     }
 }

@@ -72,7 +72,11 @@ async fn scope(
 }
 
 /// A span back from now, a day in the schedule's time zone, or a time.
-fn parse_since(text: &str, zone: &str, now: Timestamp) -> Result<Timestamp, CommandError> {
+pub(super) fn parse_since(
+    text: &str,
+    zone: &str,
+    now: Timestamp,
+) -> Result<Timestamp, CommandError> {
     let wrong = || {
         CommandError::Usage(format!(
             "--since {text:?} is not a time; write a duration such as 7d or 12h, or a date such \

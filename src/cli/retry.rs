@@ -64,7 +64,7 @@ impl Context {
         let queued = journal.items().requeue_all(keys).await?;
         self.print(&serde_json::json!({ "queued": queued }), |_| {
             let unknown = selection.unknown_areas().unwrap_or_default();
-            format!("{queued} item(s) are queued again with all their attempts\n{unknown}")
+            format!("requeued {queued} item(s) with a fresh attempt count\n{unknown}")
         })?;
         Ok(Code::Done)
     }

@@ -33,7 +33,7 @@ impl<'a> Selection<'a> {
         let selected: Vec<_> = self.selected().collect();
         let reasons = counts(selected.iter().map(|item| item.reason.into_str()));
         let (count, what, place) = (selected.len(), self.what(), self.place());
-        format!("Requeue {count} {what} item(s){place} with all their attempts? ({reasons})")
+        format!("Requeue {count} {what} item(s){place} with a fresh attempt count? ({reasons})")
     }
 
     /// Why nothing is selected, and what there is instead.
@@ -194,7 +194,7 @@ mod tests {
         let (args, open) = (args(true, None, Some("Shop")), open());
         assert_eq!(
             Selection::new(&args, &open).question(),
-            "Requeue 2 parked item(s) in the area Shop with all their attempts? \
+            "Requeue 2 parked item(s) in the area Shop with a fresh attempt count? \
              (attempts_exhausted (1), stopped_by_operator (1))"
         );
     }

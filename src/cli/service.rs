@@ -224,12 +224,27 @@ fn uninstall(args: ServiceArgs, environment: &Environment) -> Result<String, Com
         }
         _ => CommandError::io(format!("cannot remove {}", file.display()))(error),
     })?;
+    forget_enabling(&file);
     let user = if args.reach() == Reach::User { " --user" } else { "" };
     let after = match args.manager() {
         Manager::Systemd => format!("systemctl{user} stop {UNIT}; systemctl{user} daemon-reload"),
         Manager::Launchd => format!("launchctl bootout {}/{LABEL}", domain(args)),
     };
     Ok(format!("Removed {}.\nIf it is still running: {after}\n", file.display()))
+}
+
+/// Removes the links by which `systemctl enable` starts the unit: without it they lead nowhere.
+fn forget_enabling(unit: &Path) {
+    let Some(folder) = unit.parent().and_then(|folder| std::fs::read_dir(folder).ok()) else {
+        return;
+    };
+    for entry in folder.flatten() {
+        let link = entry.path().join(UNIT);
+        if entry.file_name().to_string_lossy().ends_with(".wants") && link.is_symlink() {
+            // What cannot be removed is named by `systemctl` when it is reloaded.
+            std::fs::remove_file(link).ok();
+        }
+    }
 }
 
 fn place(args: ServiceArgs, environment: &Environment) -> Result<PathBuf, CommandError> {

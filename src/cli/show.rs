@@ -8,8 +8,9 @@ use super::error::CommandError;
 use crate::analyze;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
-use crate::model::text::{in_words, seconds};
-use crate::model::{Alarms, ItemId, ItemKey};
+use crate::model::text::{clip, in_words, seconds};
+use crate::model::{Alarms, ItemId, ItemKey, SessionTranscript, TranscriptLine};
+use crate::report::fixes::fix_line;
 use crate::report::lines::{line, short_key};
 use crate::report::moment::{date_time, day, minute};
 use crate::report::paint::Paint;
@@ -93,6 +94,8 @@ pub struct Story {
     pub comments: Vec<Message>,
     /// Its sessions, oldest first.
     pub sessions: Vec<SessionRow>,
+    /// What its newest session read and said, in short.
+    pub transcript: Option<SessionTranscript>,
     /// Hidden or doubtful text in it, when its text was last read.
     pub alarms: Option<Alarms>,
     /// Everything that happened to it.
@@ -113,13 +116,19 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
         Event::TextAlarm { alarms, .. } => Some(*alarms),
         _ => None,
     };
+    let sessions = store.sessions().of_item(key.clone()).await?;
+    let transcript = match sessions.last() {
+        Some(newest) => store.sessions().transcript(newest.session.id).await?,
+        None => None,
+    };
     Ok(Story {
+        transcript,
         alarms: events.iter().rev().find_map(alarm),
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
-        comments: store.outbox().of_item(key.clone()).await?,
-        sessions: store.sessions().of_item(key).await?,
+        comments: store.outbox().of_item(key).await?,
+        sessions,
         events,
     })
 }
@@ -150,7 +159,7 @@ fn render_attempts(attempts: &[AttemptRow]) -> String {
         format!(
             "\nattempt {} at {}: {outcome}{cost}{counted}",
             attempt.attempt,
-            attempt.claimed_at.strftime("%F %TZ")
+            date_time(attempt.claimed_at)
         )
     };
     attempts.iter().map(one).collect()
@@ -170,6 +179,23 @@ fn render_comments(comments: &[Message]) -> String {
         format!("\ncomment of {made}: {state} after {attempts} attempt(s){why}")
     };
     comments.iter().map(one).collect()
+}
+
+/// Lines of a transcript that a terminal shows; `--json` has all that are stored.
+const TRANSCRIPT_LINES: usize = 20;
+
+fn render_transcript(transcript: &SessionTranscript) -> String {
+    let one = |line: &TranscriptLine| {
+        let (after, text) = (seconds(line.after_ms), clip(&line.text.replace('\n', " "), 160));
+        format!("  {after:>8}  {:<6}  {text}\n", in_words(line.kind))
+    };
+    let shown: String = transcript.lines.iter().take(TRANSCRIPT_LINES).map(one).collect();
+    let beyond = transcript.lines.len().saturating_sub(TRANSCRIPT_LINES);
+    let beyond = beyond + usize::try_from(transcript.left_out).unwrap_or(usize::MAX);
+    match beyond {
+        0 => shown,
+        more => format!("{shown}  and {more} more lines; the dashboard and --json have them\n"),
+    }
 }
 
 /// `123`, `#123` or `ado/123`.
@@ -231,18 +257,22 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
             let _: std::fmt::Result = writeln!(text, "  {} {line}", day(recorded.at));
         }
     }
-    for row in &story.findings {
-        let _: std::fmt::Result = write!(
-            text,
-            "\n{}\n{}\n{}",
-            paint.bold(&format!(
-                "Finding of {} on revision {}",
-                minute(row.created_at),
-                row.revision
-            )),
-            row.feedback.as_ref().map(|feedback| format!("{feedback}\n")).unwrap_or_default(),
-            paint.markdown(&analyze::markdown(&row.finding))
-        );
+    if let Some(transcript) = &story.transcript {
+        let _: std::fmt::Result = writeln!(text, "\n{}", paint.bold("Newest session"));
+        text.push_str(&render_transcript(transcript));
     }
+    text.extend(story.findings.iter().map(|row| render_finding(row, paint)));
     text
+}
+
+fn render_finding(row: &FindingRow, paint: Paint) -> String {
+    let title = format!("Finding of {} on revision {}", minute(row.created_at), row.revision);
+    let finding = paint.markdown(&analyze::markdown(&row.finding));
+    format!("\n{}\n{}\n{finding}", paint.bold(&title), remarks(row))
+}
+
+/// What people and later commits say of a finding.
+fn remarks(row: &FindingRow) -> String {
+    let feedback = row.feedback.as_ref().map(ToString::to_string);
+    feedback.into_iter().chain(fix_line(row)).map(|remark| format!("{remark}\n")).collect()
 }

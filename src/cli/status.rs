@@ -18,7 +18,7 @@ use crate::schedule::day_in;
 use crate::session::containment::detect;
 use crate::settings::Config;
 use crate::store::{
-    ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems,
+    ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems, Pause,
     RunLock, RunRow, SchedulerMark, Spending, StageSpending, Store, Undelivered,
 };
 
@@ -45,6 +45,8 @@ pub struct Status {
     pub scheduler: bool,
     /// When the schedule fires next; none without a scheduler.
     pub next_run: Option<Timestamp>,
+    /// Since when the schedule is paused, and why.
+    pub paused: Option<Pause>,
     /// Live sessions.
     pub sessions: Vec<ActiveSession>,
     /// Number of items per phase.
@@ -99,6 +101,7 @@ pub async fn status(
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
     let scheduler = SchedulerMark::is_set(store.folder());
+    let paused = store.ticks().pause_state().await?;
     let provider = store.provider().record().await?;
     Ok(Status {
         holder_health: held.as_ref().map(|held| held.health),
@@ -109,7 +112,8 @@ pub async fn status(
             None => None,
         },
         scheduler,
-        next_run: schedule.next_after(now).filter(|_| scheduler),
+        next_run: schedule.next_after(now).filter(|_| scheduler && paused.is_none()),
+        paused,
         last_run,
         sessions: store.sessions().active().await?,
         items: store.items().phase_counts().await?,
@@ -162,14 +166,7 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
     if let Some(error) = &status.last_run_error {
         row("because", error.clone());
     }
-    let next = match (status.scheduler, status.next_run) {
-        (true, Some(at)) => moment(at, now),
-        (true, None) => "never: the schedule has no time left".into(),
-        (false, _) => "none: no scheduler is running; start one with `heartbeat`, or \
-                       `heartbeat service install`"
-            .into(),
-    };
-    row("next run", next);
+    row("next run", describe_next_run(status, now));
     row("contained", status.containment.clone());
     let counts: Vec<String> =
         status.items.iter().map(|(phase, n)| format!("{n} {}", in_words(phase))).collect();
@@ -197,6 +194,21 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
         row("", format!("and {} more; `heartbeat items` lists them", status.open.beyond()));
     }
     paint.rows(&text, 0, 12)
+}
+
+fn describe_next_run(status: &Status, now: Timestamp) -> String {
+    if let Some(Pause { since, note }) = &status.paused {
+        let why = if note.is_empty() { String::new() } else { format!(" ({note})") };
+        let since = moment(*since, now);
+        return format!("PAUSED since {since}{why}; `heartbeat resume` resumes it");
+    }
+    match (status.scheduler, status.next_run) {
+        (true, Some(at)) => moment(at, now),
+        (true, None) => "never: the schedule has no future time".into(),
+        (false, _) => "none: no scheduler is running; start one with `heartbeat`, or \
+                       `heartbeat service install`"
+            .into(),
+    }
 }
 
 /// The source, the provider, deliveries, and what is wrong with the configuration.

@@ -153,8 +153,10 @@ async fn from_command(
 /// A command that complains about a token may well show it.
 fn without_secrets(error: ExecError) -> ExecError {
     match error {
-        ExecError::Failed { program, status, stderr } if leak::credential_in(&stderr).is_some() => {
-            let stderr = "its output looks like a credential and is not shown".to_owned();
+        ExecError::Failed { program, status, stderr }
+            if leak::credential_in(stderr.raw()).is_some() =>
+        {
+            let stderr = "its output looks like a credential and is not shown".into();
             ExecError::Failed { program, status, stderr }
         }
         other => other,

@@ -20,6 +20,7 @@ pub use credential::CredentialError;
 pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
+pub use leak::credential_in;
 pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, salvage, variable_for};
 pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
 

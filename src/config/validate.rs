@@ -21,7 +21,7 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     limits(&mut rules, config);
     money(&mut rules, config);
     http(&mut rules, config);
-    told(&mut rules, config);
+    check_log_and_report(&mut rules, config);
     rules.problems
 }
 
@@ -296,8 +296,7 @@ fn http(rules: &mut Rules<'_>, config: &Config) {
     }
 }
 
-/// What is told beside the state: log file and webhook.
-fn told(rules: &mut Rules<'_>, config: &Config) {
+fn check_log_and_report(rules: &mut Rules<'_>, config: &Config) {
     rules.require(
         config.log.max_size >= 64 * 1024,
         "log.max_size",

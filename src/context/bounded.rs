@@ -22,7 +22,7 @@ pub(super) async fn run<T: Send + 'static>(
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     match tokio::time::timeout(within, result).await {
         Ok(Ok(result)) => Ok(result),
-        Ok(Err(_)) => Err("reading it panicked, which is a bug; the log has the place".into()),
+        Ok(Err(_)) => Err("reading it panicked, which is a bug; the log shows where".into()),
         Err(_) => Err(format!("reading it took longer than {} s", within.as_secs())),
     }
 }

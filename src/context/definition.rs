@@ -90,7 +90,12 @@ const INTRODUCES: &[(Language, &[&[u8]])] = &[
 ];
 
 fn introduces(language: Language, word: &[u8]) -> bool {
-    INTRODUCES.iter().any(|(spoken, words)| *spoken == language && words.contains(&word))
+    INTRODUCES.iter().any(|(spoken, words)| *spoken == language && is_one_of(word, words))
+}
+
+/// Is the word in the list? Asked for every line, so the first letter is compared before the rest.
+fn is_one_of(word: &[u8], list: &[&[u8]]) -> bool {
+    list.iter().any(|known| known.first() == word.first() && *known == word)
 }
 
 /// Words that may stand before a definition without naming it.
@@ -235,7 +240,7 @@ fn keyword_name(language: Language, line: &[u8], indent: usize) -> Option<std::o
         if introduces(language, text) {
             return name_after(language, line, text, after, indent);
         }
-        if !MODIFIERS.contains(&text) {
+        if !is_one_of(text, MODIFIERS) {
             return None;
         }
         position = skip_parentheses(line, after);
@@ -341,8 +346,8 @@ fn callable_name(language: Language, line: &[u8], indent: usize) -> Option<std::
         || before.ends_with(b"(")
         || before.ends_with(b",");
     if start >= end
-        || STATEMENTS.contains(&&line[start..end])
-        || STATEMENTS.contains(&&line[first.clone()])
+        || is_one_of(&line[start..end], STATEMENTS)
+        || is_one_of(&line[first.clone()], STATEMENTS)
         || &line[first] == b"new"
     {
         return None;
@@ -360,7 +365,7 @@ fn callable_name(language: Language, line: &[u8], indent: usize) -> Option<std::
 /// `public int Total { get; }`, `public const string Name = "…"`, `private readonly Cart _cart;`.
 fn property_name(language: Language, line: &[u8], indent: usize) -> Option<std::ops::Range<usize>> {
     let (first, _) = word_at(line, indent)?;
-    if !MODIFIERS.contains(&&line[first]) || language == Language::C {
+    if !is_one_of(&line[first], MODIFIERS) || language == Language::C {
         return None;
     }
     let stop = line.iter().position(|byte| matches!(byte, b'=' | b'{' | b';'))?;
@@ -377,7 +382,8 @@ fn property_name(language: Language, line: &[u8], indent: usize) -> Option<std::
 fn script_method(line: &[u8], indent: usize) -> Option<std::ops::Range<usize>> {
     let mut position = indent;
     let (mut name, mut end) = word_at(line, position)?;
-    while MODIFIERS.contains(&&line[name.clone()]) || matches!(&line[name.clone()], b"get" | b"set")
+    while is_one_of(&line[name.clone()], MODIFIERS)
+        || matches!(&line[name.clone()], b"get" | b"set")
     {
         position = end;
         match word_at(line, position) {
@@ -385,7 +391,7 @@ fn script_method(line: &[u8], indent: usize) -> Option<std::ops::Range<usize>> {
             None => break,
         }
     }
-    if STATEMENTS.contains(&&line[name.clone()]) {
+    if is_one_of(&line[name.clone()], STATEMENTS) {
         return None;
     }
     let rest = line[end..].trim_ascii();

@@ -7,6 +7,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::definition::{MOST_PER_FILE, defined_name};
 use super::kind::Kind;
 use super::language::Language;
+use super::lexer::Lexer;
 use super::term::{self, Space, Term};
 
 /// Where in a file a word was found.
@@ -149,14 +150,6 @@ pub struct Reader {
     terms: TermMap<Seen>,
 }
 
-/// What a line starts in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Code,
-    Comment(&'static [u8]),
-    LongText(&'static [u8], Field),
-}
-
 impl Reader {
     /// The document of a file of which only the path counts.
     pub fn read_path_only(&mut self, path: &str, content: Content) -> Document {
@@ -170,8 +163,8 @@ impl Reader {
 
     /// The document of a file.
     pub fn read(&mut self, path: &str, text: &[u8]) -> Document {
-        self.identifiers.clear();
-        self.terms.clear();
+        empty(&mut self.identifiers, text.len());
+        empty(&mut self.terms, text.len());
         let language = Language::of(path, text);
         let total_lines = text.split(|byte| *byte == b'\n').count();
         let block_lines = total_lines.div_ceil(BLOCKS).max(SMALLEST_BLOCK);
@@ -181,11 +174,11 @@ impl Reader {
         }
         let mut lengths = [0; FIELDS];
         let mut definitions = Vec::new();
-        let mut state = State::Code;
+        let mut lexer = Lexer::new(language);
         let mut offset = 0;
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let block = 1u64 << (index / block_lines).min(BLOCKS - 1);
-            if state == State::Code
+            if lexer.is_in_code()
                 && definitions.len() < MOST_PER_FILE
                 && let Some(range) = defined_name(language, line)
             {
@@ -196,15 +189,13 @@ impl Reader {
             }
             let mut each = |field: Field, at: usize, word: &[u8]| {
                 lengths[field as usize] += 1;
-                let entry = self.identifiers.entry(term::mix(term::raw_hash(1, word))).or_insert((
-                    offset + at,
-                    word.len(),
-                    Seen::default(),
-                ));
+                let first = || (offset + at, word.len(), Seen::default());
+                let entry =
+                    self.identifiers.entry(term::hash_in_memory(word)).or_insert_with(first);
                 entry.2.counts[field as usize] = entry.2.counts[field as usize].saturating_add(1);
                 entry.2.blocks |= block;
             };
-            state = scan_line(language, line, state, &mut each);
+            lexer.read(line, &mut each);
             offset += line.len() + 1;
         }
         self.add_path(path, &mut lengths);
@@ -267,6 +258,18 @@ impl Reader {
     }
 }
 
+/// Empties a table for a text of so many bytes. A long file leaves a table whose emptying and
+/// walking would cost more than all the words of a short one.
+fn empty<V>(table: &mut TermMap<V>, bytes: usize) {
+    const USUAL: usize = 512;
+    let wanted = (bytes / 16).max(USUAL);
+    if table.capacity() > 4 * wanted {
+        *table = TermMap::with_capacity_and_hasher(wanted, BuildHasherDefault::default());
+    } else {
+        table.clear();
+    }
+}
+
 /// Does the head of the file say that a program wrote it?
 fn says_generated(text: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&text[..text.len().min(600)]).to_ascii_lowercase();
@@ -275,122 +278,13 @@ fn says_generated(text: &[u8]) -> bool {
         .any(|mark| head.contains(mark))
 }
 
-/// Gives every word of a line with its field; the answer is what the next line starts in.
-fn scan_line(
-    language: Language,
-    line: &[u8],
-    mut state: State,
-    each: &mut impl FnMut(Field, usize, &[u8]),
-) -> State {
-    let code = if language.is_code() { Field::Identifier } else { Field::Text };
-    let mut position = 0;
-    while position < line.len() {
-        let (field, end_mark) = match state {
-            State::Code => {
-                position = scan_code(language, line, position, &mut state, code, each);
-                continue;
-            }
-            State::Comment(end) => (Field::Comment, end),
-            State::LongText(end, field) => (field, end),
-        };
-        let rest = &line[position..];
-        let (inside, after) = match find(rest, end_mark) {
-            Some(at) => (at, Some(position + at + end_mark.len())),
-            None => (rest.len(), None),
-        };
-        give_words(&rest[..inside], position, field, each);
-        match after {
-            Some(next) => (position, state) = (next, State::Code),
-            None => break,
-        }
-    }
-    state
-}
-
-/// One step through code: a word, the start of a comment or a string, or any other byte.
-fn scan_code(
-    language: Language,
-    line: &[u8],
-    position: usize,
-    state: &mut State,
-    code: Field,
-    each: &mut impl FnMut(Field, usize, &[u8]),
-) -> usize {
-    let byte = line[position];
-    if term::is_word_byte(byte) {
-        let length = line[position..].iter().take_while(|byte| term::is_word_byte(**byte)).count();
-        each(code, position, &line[position..position + length]);
-        return position + length;
-    }
-    if byte.is_ascii_whitespace() {
-        return position + 1;
-    }
-    let rest = &line[position..];
-    let mark = language.line_comment();
-    if !mark.is_empty() && rest.starts_with(mark) {
-        give_words(rest, position, Field::Comment, each);
-        return line.len();
-    }
-    if let Some((open, close)) = language.block_comment()
-        && rest.starts_with(open)
-    {
-        *state = State::Comment(close);
-        return position + open.len();
-    }
-    if language == Language::Python {
-        for mark in [&b"\"\"\""[..], b"'''"] {
-            if rest.starts_with(mark) {
-                *state = State::LongText(mark, Field::Comment);
-                return position + 3;
-            }
-        }
-    }
-    if !language.quotes().contains(&byte) {
-        return position + 1;
-    }
-    let Some(length) = closing(&rest[1..], byte) else {
-        if byte == b'`' {
-            *state = State::LongText(b"`", Field::Text);
-        }
-        return position + 1;
-    };
-    give_words(&rest[1..=length], position + 1, Field::Text, each);
-    position + length + 2
-}
-
-fn give_words(
-    text: &[u8],
-    offset: usize,
-    field: Field,
-    each: &mut impl FnMut(Field, usize, &[u8]),
-) {
-    for (at, word) in term::identifiers(text) {
-        each(field, offset + at, word);
-    }
-}
-
-/// Where a string that has just opened ends on this line.
-fn closing(text: &[u8], quote: u8) -> Option<usize> {
-    let mut escaped = false;
-    text.iter().position(|byte| {
-        let end = *byte == quote && !escaped;
-        escaped = *byte == b'\\' && !escaped;
-        end
-    })
-}
-
-fn find(text: &[u8], mark: &[u8]) -> Option<usize> {
-    text.windows(mark.len()).position(|window| window == mark)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn counts(document: &Document, space: Space, word: &str) -> [u8; FIELDS] {
-        let mut bytes = word.as_bytes().to_vec();
-        let term =
-            term::hash(space, if space == Space::Word { term::stem(&mut bytes) } else { &bytes });
+        let bytes = word.as_bytes();
+        let term = term::hash(space, if space == Space::Word { term::stem(bytes) } else { bytes });
         document
             .postings
             .iter()

@@ -260,7 +260,7 @@ mod tests {
         assert!(
             history.commits[0]
                 .terms
-                .contains(&term::hash(term::Space::Word, term::stem(&mut b"totals".to_vec())))
+                .contains(&term::hash(term::Space::Word, term::stem(b"totals")))
         );
     }
 

@@ -104,7 +104,7 @@ impl Language {
             }
             "sql" | "lua" | "hs" | "elm" | "vb" => Self::Dashed,
             "html" | "htm" | "xml" | "xaml" | "axaml" | "razor" | "cshtml" | "template" | "hbs"
-            | "erb" | "resx" => Self::Markup,
+            | "erb" | "resx" | "resw" => Self::Markup,
             "md" | "mdx" | "rst" | "txt" | "adoc" | "markdown" => Self::Prose,
             "json" | "yaml" | "yml" | "toml" | "ini" | "cfg" | "conf" | "csv" | "tsv" | "lock"
             | "csproj" | "props" | "targets" | "sln" | "gradle" | "properties" | "tf" | "hcl" => {

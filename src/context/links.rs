@@ -4,7 +4,7 @@
 //! type, module or header it holds. Files that use the best ones, files that changed in the same
 //! commits and twins with another extension were tried as well and did not help.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::ContextError;
 use super::build::read_text;
@@ -53,7 +53,7 @@ pub(super) fn add(
 
 /// The name of the type or module a file holds; a package's own file stands for its folder.
 fn stem(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = name_of(path);
     let stem = name.split('.').next().unwrap_or(name);
     if matches!(stem, "__init__" | "mod" | "index" | "lib" | "main") {
         let folder = path.rsplit('/').nth(1).unwrap_or(stem);
@@ -72,8 +72,7 @@ fn name_term(path: &str) -> Option<Term> {
     if term::is_compound(stem) {
         return Some(term::hash(Space::Whole, &folded));
     }
-    let mut word = folded;
-    Some(term::hash(Space::Word, term::stem(&mut word)))
+    Some(term::hash(Space::Word, term::stem(&folded)))
 }
 
 /// The best files name another: they use it.
@@ -160,22 +159,34 @@ fn beside(index: &Index, sources: &[(usize, f64)], all: &mut [Signals]) {
     }
 }
 
-/// Type declarations beside the code that they describe, and files that only pass on what others
-/// hold.
+/// Type declarations beside the code that they describe, interfaces beside their implementation,
+/// and files that only pass on what others hold.
 fn declares(index: &Index, order: &[(f64, usize)], all: &mut [Signals]) {
+    let sharp = index.files().iter().filter(|entry| entry.language == Language::CSharp);
+    let sharp: HashSet<&str> = sharp.map(|entry| name_of(&entry.path)).collect();
     for (signals, entry) in all.iter_mut().zip(index.files()) {
-        signals.declares = f64::from(u8::from(is_declaration(&entry.path)));
+        let implemented = implementation(&entry.path).is_some_and(|name| sharp.contains(name));
+        signals.declares = f64::from(u8::from(implemented || is_declaration(&entry.path)));
     }
     for (_, file) in order.iter().take(BARRELS) {
         let entry = &index.files()[*file];
-        let name = entry.path.rsplit('/').next().unwrap_or_default();
-        if name.starts_with("index.") && entry.language == Language::Script {
+        if name_of(&entry.path).starts_with("index.") && entry.language == Language::Script {
             let text = read_text(&index.root().join(&entry.path));
             if text.is_some_and(|text| is_barrel(&text)) {
                 all[*file].declares = 1.0;
             }
         }
     }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The file that would implement the interface of this one: `Cart.cs` for `ICart.cs`.
+fn implementation(path: &str) -> Option<&str> {
+    let name = name_of(path).strip_prefix('I')?;
+    (name.ends_with(".cs") && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some(name)
 }
 
 fn is_declaration(path: &str) -> bool {

@@ -7,6 +7,7 @@ use super::ContextError;
 use super::build::read_text;
 use super::index::Index;
 use super::kind::Kind;
+use super::messages;
 use super::query::Query;
 use super::signals::Signals;
 use super::term::{self, Space, Term};
@@ -21,34 +22,88 @@ const MOST_READ: usize = 120;
 const MOST_WORDS: usize = 4;
 
 /// Adds what literals say to the signals: one for a file that alone holds one, less for each of many.
+/// A message that stands in a catalogue speaks for the code that uses its key.
 pub(super) fn add(index: &Index, query: &Query, all: &mut [Signals]) -> Result<(), ContextError> {
-    let mut postings = Postings { index, known: HashMap::new() };
-    let mut texts: HashMap<u32, Option<String>> = HashMap::new();
+    let mut reader = Literals {
+        index,
+        postings: Postings { index, known: HashMap::new() },
+        texts: HashMap::new(),
+    };
     for literal in &query.literals {
-        let candidates = postings.with_all(literal)?;
-        if candidates.is_empty() || candidates.len() > MOST_CANDIDATES {
-            continue;
-        }
-        let mut holders = Vec::new();
-        for file in candidates {
-            if !texts.contains_key(&file) && texts.len() >= MOST_READ {
-                return Ok(());
-            }
-            let path = || index.root().join(&index.files()[file as usize].path);
-            let text = texts.entry(file).or_insert_with(|| read_text(&path()));
-            if text.as_deref().is_some_and(|text| text.contains(literal.as_str())) {
-                holders.push(file);
-            }
-        }
-        let is_source = |file: &&u32| index.files()[**file as usize].kind == Kind::Source;
-        let sources = holders.iter().filter(is_source).count();
-        if (1..=MOST_HOLDERS).contains(&sources) {
-            for file in holders {
-                all[file as usize].literal += 1.0 / sources as f64;
+        let holders = reader.holders(literal)?;
+        speak(index, &holders, all);
+        for catalogue in holders {
+            if let Some(key) = reader.key_of(catalogue, literal) {
+                let mut users = reader.holders(&key)?;
+                users.retain(|file| !messages::is_catalogue(&index.files()[*file as usize].path));
+                speak(index, &users, all);
+                lend(index, catalogue, &users, all);
             }
         }
     }
     Ok(())
+}
+
+/// Code that uses the key of a message is judged as if the message stood in it.
+fn lend(index: &Index, catalogue: u32, users: &[u32], all: &mut [Signals]) {
+    let users = users.iter().filter(|file| index.files()[**file as usize].kind == Kind::Source);
+    let users: Vec<usize> = users.map(|file| *file as usize).collect();
+    if users.len() > MOST_HOLDERS {
+        return;
+    }
+    let Signals { content, focus, .. } = all[catalogue as usize];
+    let share = (users.len() as f64).sqrt();
+    for file in users {
+        all[file].content = all[file].content.max(content / share);
+        all[file].focus = all[file].focus.max(focus / share);
+    }
+}
+
+/// Lets the files speak that hold a literal, if they are few.
+fn speak(index: &Index, holders: &[u32], all: &mut [Signals]) {
+    let is_source = |file: &&u32| index.files()[**file as usize].kind == Kind::Source;
+    let sources = holders.iter().filter(is_source).count();
+    if (1..=MOST_HOLDERS).contains(&sources) {
+        for file in holders {
+            all[*file as usize].literal += 1.0 / sources as f64;
+        }
+    }
+}
+
+/// Files are read once.
+struct Literals<'a> {
+    index: &'a Index,
+    postings: Postings<'a>,
+    texts: HashMap<u32, Option<String>>,
+}
+
+impl Literals<'_> {
+    /// The files that hold a literal; none if too many might.
+    fn holders(&mut self, literal: &str) -> Result<Vec<u32>, ContextError> {
+        let candidates = self.postings.with_all(literal)?;
+        if candidates.len() > MOST_CANDIDATES {
+            return Ok(Vec::new());
+        }
+        let mut holders = Vec::new();
+        for file in candidates {
+            if !self.texts.contains_key(&file) && self.texts.len() >= MOST_READ {
+                return Ok(Vec::new());
+            }
+            let path = || self.index.root().join(&self.index.files()[file as usize].path);
+            let text = self.texts.entry(file).or_insert_with(|| read_text(&path()));
+            if text.as_deref().is_some_and(|text| text.contains(literal)) {
+                holders.push(file);
+            }
+        }
+        Ok(holders)
+    }
+
+    /// The key of a message, if the file that holds it is a catalogue.
+    fn key_of(&self, file: u32, message: &str) -> Option<String> {
+        let path = &self.index.files()[file as usize].path;
+        let text = self.texts.get(&file)?.as_deref()?;
+        messages::key_of(path, text, message).map(str::to_owned)
+    }
 }
 
 /// The files of a term, each with the blocks it stands in; read once.
@@ -64,7 +119,7 @@ impl Postings<'_> {
         for (_, word) in term::identifiers(literal.as_bytes()) {
             term::parts(word, |part| {
                 if part.len() > 2 && !part[0].is_ascii_digit() {
-                    terms.push(term::hash(Space::Word, term::stem(&mut part.to_vec())));
+                    terms.push(term::hash(Space::Word, term::stem(part)));
                 }
             });
         }

@@ -38,7 +38,7 @@ fn made_of(name: &str, weights: &HashMap<Term, f64>) -> f64 {
     for (_, word) in term::identifiers(name.as_bytes()) {
         term::parts(word, |part| {
             parts += 1.0;
-            let term = term::hash(Space::Word, term::stem(&mut part.to_vec()));
+            let term = term::hash(Space::Word, term::stem(part));
             if weights.contains_key(&term) {
                 found += 1.0;
                 distinct.insert(term);
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn names_made_of_the_words_count_the_more_the_fuller_they_are() {
-        let word = |text: &str| term::hash(Space::Word, term::stem(&mut text.as_bytes().to_vec()));
+        let word = |text: &str| term::hash(Space::Word, term::stem(text.as_bytes()));
         let weights = HashMap::from([(word("refresh"), 2.0), (word("token"), 1.0)]);
         assert!((made_of("refreshToken", &weights) - 3.0).abs() < 1e-9);
         assert!((made_of("refresh_token_twice", &weights) - 2.0).abs() < 1e-9);

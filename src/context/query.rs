@@ -230,7 +230,7 @@ impl Collector {
                     && !part.starts_with(|c: char| c.is_ascii_digit())
                     && !stop.contains(part)
                 {
-                    let term = term::hash(Space::Word, term::stem(&mut part.as_bytes().to_vec()));
+                    let term = term::hash(Space::Word, term::stem(part.as_bytes()));
                     words.entry(term).or_insert_with(|| (part.to_owned(), 0.0)).1 += weight.0;
                 }
             });
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     fn word(query: &Query, text: &str) -> Option<f64> {
-        let term = term::hash(Space::Word, term::stem(&mut text.as_bytes().to_vec()));
+        let term = term::hash(Space::Word, term::stem(text.as_bytes()));
         query.words.iter().find(|word| word.term == term).map(|word| word.weight)
     }
 

@@ -8,7 +8,7 @@ use super::document::{BLOCKS, FIELDS, Field, Posting};
 use super::index::Index;
 use super::query::{Query, Weighted};
 use super::term::Term;
-use super::{home, links, literal, outline, past, places};
+use super::{home, links, literal, outline, past, places, together};
 
 /// How much a word counts in each field of the content; names and folders are judged apart.
 const CONTENT_WEIGHT: [f64; FIELDS] = [0.0, 0.0, 3.0, 1.0, 1.0, 1.0];
@@ -18,7 +18,7 @@ const LENGTH_PENALTY: f64 = 0.75;
 const SATURATION: f64 = 1.2;
 
 /// How many signals there are.
-pub const SIGNALS: usize = 14;
+pub const SIGNALS: usize = 15;
 
 /// Everything that speaks for one file, from zero to one; comparable between files of one query only.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -51,6 +51,8 @@ pub struct Signals {
     pub beside: f64,
     /// It only declares what another file holds.
     pub declares: f64,
+    /// By how much a best file, of which it is a part, is ahead of it.
+    pub together: f64,
 }
 
 impl Signals {
@@ -71,6 +73,7 @@ impl Signals {
             self.literal,
             self.beside,
             self.declares,
+            self.together,
         ]
     }
 
@@ -95,6 +98,7 @@ impl Signals {
             &mut self.literal,
             &mut self.beside,
             &mut self.declares,
+            &mut self.together,
         ]
     }
 }
@@ -117,13 +121,17 @@ pub fn signals(index: &Index, query: &Query) -> Result<Vec<Signals>, ContextErro
     let word = (1.0 + all.len() as f64).ln();
     let name = 1.4 * word;
     let one = 1.0;
-    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, one, one, one, one, one, one, one]);
+    scale(&mut all, [0.0, 0.0, name, name, 2.8, 2.8, 0.0, one, one, one, one, one, one, one, one]);
     // Outlines and links are looked at where they matter: at the files that are best so far.
     let order = super::rank::order(index, query, &all);
     outline::add(index, &order, &weights, &mut all)?;
     links::add(index, &order, &mut all)?;
     let defined = 2.0 * word;
-    scale(&mut all, [one, one, one, one, one, one, one, one, defined, 0.0, 0.0, one, 0.5, one]);
+    scale(
+        &mut all,
+        [one, one, one, one, one, one, one, one, defined, 0.0, 0.0, one, 0.5, one, one],
+    );
+    together::add(index, query, &mut all)?;
     Ok(all)
 }
 

@@ -6,11 +6,13 @@
 mod decide;
 mod fingerprint;
 mod parts;
+mod plan;
 mod queue;
 mod retry;
 
 pub use decide::{Decided, KnownItem, Seen, Write, decide};
 pub use fingerprint::{FingerprintInputs, fingerprint, is_older_form, raw_fingerprint};
 pub use parts::ItemParts;
+pub use plan::{OverLimit, Plan, PlanCounts, Planned, Queues, ReadItem};
 pub use queue::{Queue, QueuePosition, QueuedItem, in_order};
 pub use retry::{RetryPolicy, next_attempt};

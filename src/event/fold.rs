@@ -88,9 +88,9 @@ pub struct RunView {
     pub waiting: u64,
     /// Left to people.
     pub parked: u64,
-    /// Spent by ended sessions, as they told it.
+    /// Spent by ended sessions, as they reported it.
     pub cost: Usd,
-    /// Beside that, the worst case of ended sessions that never told their cost.
+    /// Beside that, the worst case of ended sessions that never reported their cost.
     pub cost_at_worst: Usd,
     /// Sessions that are alive, by id.
     pub sessions: BTreeMap<SessionId, SessionView>,

@@ -60,6 +60,13 @@ pub enum Event {
         /// How many due times this one stands for.
         missed: u32,
     },
+    /// A person paused the schedule.
+    SchedulePaused {
+        /// Why, in their words; may be empty.
+        note: String,
+    },
+    /// The schedule is followed again.
+    ScheduleResumed,
     /// The configuration was read again and is in force from the next run.
     ConfigReloaded,
     /// The configuration was read again and is broken; the last good one stays in force.
@@ -352,6 +359,17 @@ pub enum Event {
         /// In one word.
         opinion: crate::model::Opinion,
     },
+    /// Commits that fix an item with a finding were found, or more of them.
+    FixFound {
+        /// Which.
+        item: ItemKey,
+        /// The session that made the finding.
+        session: SessionId,
+        /// How many of the changed files the finding names.
+        named: u32,
+        /// How many files the fix changed.
+        changed: u32,
+    },
     /// Triage alone was enough; the item is finished.
     ItemSettled {
         /// Which.
@@ -432,6 +450,7 @@ impl Event {
             | Self::FindingPublished { item, .. }
             | Self::PublishFailed { item, .. }
             | Self::FeedbackGiven { item, .. }
+            | Self::FixFound { item, .. }
             | Self::ItemSettled { item }
             | Self::ItemDeferred { item, .. }
             | Self::ItemWaiting { item, .. }

@@ -66,7 +66,7 @@ impl StageReport {
 
 const CRASHED: &str = "the run crashed; the next one cleans up";
 const STOPPED: &str = "the run was stopped";
-const NOT_READ: &str = "the work items were not read";
+const NOT_READ: &str = "the work items could not be read";
 const NOTHING_NEW: &str = "nothing new";
 
 impl Stages {
@@ -140,7 +140,7 @@ fn triage(view: &RunView, reached: Reached, fetch: StageState) -> StageReport {
         _ if view.triaged > 0 => StageReport::plain(StageState::Done),
         _ if view.work == 0 => StageReport::skipped(NOTHING_NEW),
         _ if view.to_triage == 0 => {
-            StageReport::skipped("every item has its verdict from an earlier run")
+            StageReport::skipped("every item already has a verdict from an earlier run")
         }
         (Some(problem), _) => StageReport::failed(problem),
         (None, Some(refused)) => StageReport::skipped(refused),

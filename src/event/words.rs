@@ -1,4 +1,4 @@
-//! The words that events are told with: decisions, reasons, verdicts, outcomes of runs.
+//! The values in events: decisions, reasons, verdicts, outcomes of runs.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -256,7 +256,7 @@ pub struct RunSummary {
     pub sessions: u64,
     /// Spent, as the agent reports it.
     pub cost: Usd,
-    /// Beside that, what budgets count for sessions that never told their cost: their worst case.
+    /// Beside that, what budgets count for sessions that never reported their cost: their worst case.
     pub cost_at_worst: Usd,
 }
 

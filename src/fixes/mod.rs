@@ -6,10 +6,12 @@
 //! end of a subject on a host that appends them), counts (`#5 of 10`), reverts, merges from the main
 //! branch, and commits too wide to say anything about one item ([`unusable`]).
 
+mod accuracy;
 mod branch;
 mod message;
 mod width;
 
+pub use accuracy::{Accuracy, Judged};
 pub use message::{Commit, links};
 pub use width::{Change, Unusable, unusable};
 

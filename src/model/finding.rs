@@ -111,6 +111,15 @@ pub struct FileReference {
     pub exists: Option<bool>,
 }
 
+/// What a finding was made with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MadeWith {
+    /// As configured.
+    pub model: String,
+    /// The version of the prompts.
+    pub prompt: String,
+}
+
 /// The structured result of one deep analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {

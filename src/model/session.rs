@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ItemKey, Outcome, RunId, SessionId, Stage, Usage};
+use super::{Foreign, ItemKey, Outcome, RunId, SessionId, SessionTranscript, Stage, Usage};
 
 /// Which session: its id and what it was started for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,9 @@ pub struct SessionEnd {
     /// Processes left alive.
     pub survivors: u32,
     /// Last lines of standard error, for diagnosis.
-    pub stderr_tail: String,
+    pub stderr_tail: Foreign,
+    /// What it read and said, in short.
+    pub transcript: SessionTranscript,
 }
 
 impl SessionEnd {
@@ -59,7 +61,8 @@ impl SessionEnd {
             reads: 0,
             swept: 0,
             survivors: 0,
-            stderr_tail: String::new(),
+            stderr_tail: Foreign::default(),
+            transcript: SessionTranscript::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ use std::path::Path;
 pub use system::Pidfd;
 
 use crate::model::ProcessIdentity;
+use crate::settings::Environment;
 
 /// One line of `/proc/PID/stat`, as far as it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +248,21 @@ pub fn command_line(pid: u32) -> Vec<String> {
         .filter(|part| !part.is_empty())
         .map(|part| String::from_utf8_lossy(part).into_owned())
         .collect()
+}
+
+/// Keeps others of the same user from reading this process's memory and environment, and leaves no
+/// core file with secrets. A program it executes begins without this protection.
+pub fn protect_from_inspection() {
+    // Both can only fail where they are unknown; then there is nothing to be done.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_dumpable(false).ok();
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
+}
+
+/// The environment of this process.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+pub fn own_environment() -> Environment {
+    Environment::new(std::env::vars_os())
 }
 
 #[cfg(test)]

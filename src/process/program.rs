@@ -1,4 +1,4 @@
-//! Finding an executable as a shell would, so that a missing one is told before it is needed.
+//! Finding an executable as a shell would, so that a missing one is reported before it is needed.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;

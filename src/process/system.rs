@@ -98,6 +98,42 @@ pub fn fork_into(child: impl FnOnce() -> i32) -> io::Result<Pid> {
     }
 }
 
+/// What a call that forks returned: the child's number here, its work and its end there.
+#[cfg(target_os = "linux")]
+fn after_fork(pid: libc::c_long, child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    match i32::try_from(pid) {
+        Ok(0) => {
+            let code = child();
+            leave(code)
+        }
+        Ok(pid) if pid > 0 => Ok(Pid::from_raw(pid)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// As [`fork_into`], for a child that stands aside: its end sends no signal, waiting for any child
+/// does not wait for it, and only [`end_aside`] collects it.
+#[cfg(target_os = "linux")]
+pub fn fork_aside(child: impl FnOnce() -> i32) -> io::Result<Pid> {
+    // SAFETY: clone(2) with all arguments zero is fork(2) without a signal at the child's end; it
+    // shares no memory, and callers have one thread.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+    after_fork(pid, child)
+}
+
+/// Kills and collects a child of [`fork_aside`]. It is not collected before, so the number is its
+/// own.
+#[cfg(target_os = "linux")]
+pub fn end_aside(child: Pid) {
+    use nix::sys::wait::{WaitPidFlag, waitpid};
+    nix::sys::signal::kill(child, nix::sys::signal::Signal::SIGKILL).ok();
+    waitpid(child, Some(WaitPidFlag::__WCLONE)).ok();
+}
+
+/// There are no such children here.
+#[cfg(not(target_os = "linux"))]
+pub fn end_aside(_child: Pid) {}
+
 /// Ends this process at once, without the exit handlers of the process it was forked from.
 pub fn leave(code: i32) -> ! {
     // SAFETY: _exit never returns and touches no memory.
@@ -204,14 +240,7 @@ pub fn fork_into_place(place: Birthplace<'_>, child: impl FnOnce() -> i32) -> io
     // SAFETY: without a stack and without shared memory this is fork(2); the structure lives until
     // the call returns; callers have one thread.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size) };
-    match i32::try_from(pid) {
-        Ok(0) => {
-            let code = child();
-            leave(code)
-        }
-        Ok(pid) if pid > 0 => Ok(Pid::from_raw(pid)),
-        _ => Err(io::Error::last_os_error()),
-    }
+    after_fork(pid, child)
 }
 
 /// As [`fork_into`]: there are no other places here.
@@ -226,6 +255,52 @@ pub fn page_size() -> u64 {
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(size).unwrap_or(4096)
 }
+
+/// Gives back the pages of this program's code and constants that it has touched so far. They are
+/// as the file has them, so what is needed again comes from there: for a process that has done most
+/// of its work and now waits.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub fn release_program_pages() {
+    /// The first object is the program itself; the libraries are shared by the whole machine.
+    extern "C" fn release(
+        object: *mut libc::dl_phdr_info,
+        _size: usize,
+        _data: *mut libc::c_void,
+    ) -> libc::c_int {
+        const STOP: libc::c_int = 1;
+        let page = page_size();
+        // SAFETY: the loader passes a description that is valid during this call, with as many
+        // headers as it says.
+        let (base, headers) = unsafe {
+            let object = &*object;
+            let count = usize::from(object.dlpi_phnum);
+            (object.dlpi_addr, std::slice::from_raw_parts(object.dlpi_phdr, count))
+        };
+        let is_as_in_the_file = |header: &&libc::Elf64_Phdr| {
+            header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0
+        };
+        for header in headers.iter().filter(is_as_in_the_file) {
+            let begin = (base + header.p_vaddr).next_multiple_of(page);
+            let end = (base + header.p_vaddr + header.p_memsz) / page * page;
+            let (Ok(begin), Ok(length)) =
+                (usize::try_from(begin), usize::try_from(end.saturating_sub(begin)))
+            else {
+                continue;
+            };
+            let begin = std::ptr::with_exposed_provenance_mut(begin);
+            // SAFETY: whole pages of a segment that nobody can write, mapped from the file: the
+            // kernel reads the same bytes again when they are used.
+            unsafe { libc::madvise(begin, length, libc::MADV_DONTNEED) };
+        }
+        STOP
+    }
+    // SAFETY: the function keeps to the contract above and does not unwind.
+    unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
+}
+
+/// The system does as it likes here.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+pub fn release_program_pages() {}
 
 /// Sets what happens on a signal to "ignored" or "default".
 pub fn set_handler(signal: nix::sys::signal::Signal, handler: nix::sys::signal::SigHandler) {
@@ -268,13 +343,4 @@ pub fn drop_capabilities() {
     let none = [0_u32; 6];
     // SAFETY: version 3 reads one header and two sets of three words, which both live on our stack.
     unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
-}
-
-/// Keeps others of the same user from reading this process's memory and environment, and leaves no
-/// core file with secrets. A program it executes begins without this protection.
-pub fn protect_from_inspection() {
-    // Both can only fail where they are unknown; then there is nothing to be done.
-    #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_dumpable(false).ok();
-    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0).ok();
 }

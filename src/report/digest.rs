@@ -5,8 +5,10 @@ use serde::Serialize;
 
 use crate::event::fold::AlarmedItem;
 use crate::event::{RunOutcome, RunSummary};
+use crate::fixes::Accuracy;
 use crate::model::{Phase, RunId, Verdict};
 use crate::report::code_links::CodeLinks;
+use crate::report::fixes::accuracy;
 use crate::report::moment::minute;
 use crate::settings::HeldSecrets;
 use crate::store::{
@@ -61,6 +63,8 @@ pub struct Report {
     pub related: Vec<Vec<JudgedItem>>,
     /// What was found.
     pub findings: Vec<FindingRow>,
+    /// Findings whose items were fixed in this time, against their fixes.
+    pub accuracy: Accuracy,
     /// Sessions that did not complete.
     pub failed_sessions: Vec<SessionRow>,
     /// Items that are not finished now, with their reasons.
@@ -77,12 +81,13 @@ impl Report {
         project: &str,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let (runs, spending, judged, findings, sessions) = match scope {
+        let (runs, spending, judged, findings, fixed, sessions) = match scope {
             Scope::Run { run } => (
                 store.runs().with_prefix(run.to_string()).await?.into_iter().collect(),
                 store.budget().by_stage_in_run(run).await?,
                 store.items().judged_in(run).await?,
                 store.findings().in_run(run).await?,
+                Vec::new(),
                 store.sessions().in_run(run).await?,
             ),
             Scope::Period { from, to } => (
@@ -90,6 +95,7 @@ impl Report {
                 store.budget().by_stage_between(from, to).await?,
                 store.items().judged_between(from, to).await?,
                 store.findings().between(from, to).await?,
+                store.findings().fixed_between(from, to).await?,
                 store.sessions().between(from, to).await?,
             ),
         };
@@ -108,6 +114,7 @@ impl Report {
             alarmed: store.events().alarms_of(runs.iter().map(|run| run.run).collect()).await?,
             links: None,
             findings,
+            accuracy: accuracy(&fixed),
             failed_sessions: sessions.into_iter().filter(failed).collect(),
             open: store.items().open(MOST_OPEN).await?,
             parked: parked(&store.items().phase_counts().await?),
@@ -296,6 +303,7 @@ pub mod samples {
             }],
             links: None,
             related: vec![vec![judged(42, words), judged(43, words)]],
+            accuracy: Accuracy::default(),
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![failed_session(key.clone(), run, began)],
             parked: 1,
@@ -373,6 +381,9 @@ pub mod samples {
             run,
             created_at: at("2026-11-16T08:05:00Z"),
             cost: Some(Usd::from_dollars(0.2)),
+            area: String::new(),
+            made_with: None,
+            fix: None,
             feedback: Some(Feedback {
                 opinion: Opinion::Wrong,
                 note: words.into(),

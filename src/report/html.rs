@@ -7,6 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, context};
 
 use super::digest::Report;
+use super::fixes::{fix_line, sentence};
 use super::markdown::{outcome, took, web_address};
 use super::moment::minute;
 use crate::event::fold::AlarmedItem;
@@ -16,10 +17,16 @@ use crate::report::lines::{amount, short_key};
 use crate::store::{FindingRow, ItemRow, JudgedItem, RunRow, SessionRow, StageSpending};
 
 const PAGE: &str = include_str!("report.html");
-const STYLE: &str = include_str!("report.css");
+/// For every page that is sent or stored.
+pub const STYLE: &str = include_str!("report.css");
 
 /// The whole page.
 pub fn render(report: &Report) -> Result<String, Error> {
+    page(PAGE, values(report))
+}
+
+/// A template filled in; every value is escaped, and nothing in it acts on a terminal or a browser.
+pub fn page(template: &str, values: Value) -> Result<String, Error> {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     templates.set_syntax(
@@ -31,14 +38,15 @@ pub fn render(report: &Report) -> Result<String, Error> {
     );
     templates.set_formatter(write_visible);
     // The name's ending turns escaping on.
-    templates.add_template("report.html", PAGE)?;
-    templates.get_template("report.html")?.render(values(report))
+    templates.add_template("page.html", template)?;
+    templates.get_template("page.html")?.render(values)
 }
 
 fn values(report: &Report) -> Value {
     context! {
         title => report.title(),
         headline => report.headline(),
+        accuracy => sentence(&report.accuracy),
         style => STYLE,
         runs => report.runs.iter().map(run).collect::<Vec<_>>(),
         spending => report.spending.iter().map(spending).collect::<Vec<_>>(),
@@ -117,6 +125,7 @@ fn finding(row: &FindingRow, report: &Report) -> Value {
         open_questions => finding.open_questions.clone(),
         cost => row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         feedback => row.feedback.as_ref().map(ToString::to_string),
+        fix => fix_line(row),
     }
 }
 

@@ -35,7 +35,7 @@ fn step_line(event: &Event) -> Option<String> {
             format!("triage   {triaged} verdicts, {deep} for deep analysis")
         }
         Event::ProviderBreakerChanged { from, to, reason, .. } => {
-            format!("provider breaker {from} → {to}: {reason}")
+            format!("provider circuit breaker {from} → {to}: {reason}")
         }
         Event::RunFailed { message } => format!("run      {message}"),
         Event::ProviderSuspended { until, reason } => {
@@ -50,6 +50,9 @@ fn step_line(event: &Event) -> Option<String> {
             }
             None => format!("tick     {} skipped ({missed} missed)", minute(*nominal)),
         },
+        Event::SchedulePaused { note } if note.is_empty() => "schedule paused".into(),
+        Event::SchedulePaused { note } => format!("schedule paused: {note}"),
+        Event::ScheduleResumed => "schedule resumed".into(),
         Event::OrphanResolved { session, killed } => {
             format!(
                 "orphan   session {} of an earlier process cleaned up, {killed} processes \
@@ -111,6 +114,9 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
             format!("not written to {}: {message}", name(item))
         }
         Event::FeedbackGiven { item, opinion } => format!("feedback {}: {opinion}", name(item)),
+        Event::FixFound { item, named, changed, .. } => {
+            format!("fixed    {}: the finding names {named} of {changed} changed files", name(item))
+        }
         Event::ItemDeferred { item, reason } => {
             format!("deferred {} ({})", name(item), in_words(reason))
         }

@@ -72,8 +72,8 @@ pub async fn keep(
     }
 }
 
-/// The last word on a run that cannot say it any more.
-pub async fn leave(written_at: Timestamp, folder: &Path, every: Duration, view: &RunView) {
+/// Writes the final view of a run that crashed.
+pub async fn write_final(written_at: Timestamp, folder: &Path, every: Duration, view: &RunView) {
     write(written_at, folder, every, 1, view).await;
 }
 

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::digest::Report;
+use super::fixes::{fix_line, sentence};
 use super::moment::minute;
 use crate::analyze;
 use crate::event::fold::AlarmedItem;
@@ -15,6 +16,9 @@ use crate::store::{FindingRow, JudgedItem, RunRow};
 /// The whole report.
 pub fn render(report: &Report) -> String {
     let mut page = format!("# {}\n\n{}\n", line(&report.title()), report.headline());
+    if let Some(right) = sentence(&report.accuracy) {
+        let _: std::fmt::Result = writeln!(page, "\n{right}");
+    }
     overview(&mut page, report);
     alarms(&mut page, report);
     findings(&mut page, report);
@@ -147,6 +151,9 @@ fn findings(page: &mut String, report: &Report) {
         );
         if let Some(feedback) = &row.feedback {
             let _: std::fmt::Result = writeln!(page, "\n{}", line(&feedback.to_string()));
+        }
+        if let Some(fix) = fix_line(row) {
+            let _: std::fmt::Result = writeln!(page, "\n{fix}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod code_links;
 pub mod digest;
+pub mod fixes;
 pub mod html;
 pub mod lines;
 pub mod live;

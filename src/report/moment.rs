@@ -46,14 +46,21 @@ pub fn local_zone_name() -> String {
 /// `12 min ago`, `in 3 h`, `now`.
 fn distance(then: Timestamp, now: Timestamp) -> String {
     let seconds = then.duration_since(now).as_secs();
-    let far = match seconds.unsigned_abs() {
-        0 => return "now".into(),
-        s @ 1..120 => format!("{s} s"),
+    if seconds == 0 {
+        return "now".into();
+    }
+    let far = length(seconds.unsigned_abs());
+    if seconds < 0 { format!("{far} ago") } else { format!("in {far}") }
+}
+
+/// `45 s`, `12 min`, `3 h`, `9 days`.
+pub fn length(seconds: u64) -> String {
+    match seconds {
+        s @ 0..120 => format!("{s} s"),
         s @ 120..7_200 => format!("{} min", s / 60),
         s @ 7_200..172_800 => format!("{} h", s / 3_600),
         s => format!("{} days", s / 86_400),
-    };
-    if seconds < 0 { format!("{far} ago") } else { format!("in {far}") }
+    }
 }
 
 #[cfg(test)]

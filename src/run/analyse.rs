@@ -10,7 +10,7 @@ use crate::context::{CodeContext, CodeError};
 use crate::dedupe::{QueuedItem, RetryPolicy, next_attempt};
 use crate::event::{Event, Reason};
 use crate::model::{
-    FailureKind, Finding, ItemKey, Outcome, RetryClass, SessionEnd, SessionId, Stage,
+    FailureKind, Finding, ItemKey, MadeWith, Outcome, RetryClass, SessionEnd, SessionId, Stage,
 };
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
@@ -44,7 +44,7 @@ pub(super) async fn context_for(
     let context = match cx.edges.code.context(item.item.clone(), verdict).await {
         Ok(context) => context,
         Err(CodeError::Unreadable { root, why }) => {
-            tracing::error!(item = %key, root = %root.display(), %why, "no code context for this item");
+            tracing::error!(item = %key, root = %root.display(), %why, "could not build the code context; the analysis continues without it");
             CodeContext::empty(root)
         }
         Err(missing @ CodeError::Missing(_)) => return Err(missing),
@@ -170,7 +170,11 @@ async fn finished(cx: &RunContext, session: SessionId, mut finding: Finding) -> 
         tracing::error!(session_id = %session, texts = removed, "removed one of heartbeat's credentials from a finding");
     }
     let comment = cx.edges.publisher.is_some().then(|| analyze::markdown(&finding));
-    DeepResult::Finished { finding: Box::new(finding), comment }
+    let made_with = MadeWith {
+        model: cx.config.analyze.model.clone(),
+        prompt: cx.prompts.version().to_owned(),
+    };
+    DeepResult::Finished { finding: Box::new(finding), made_with, comment }
 }
 
 /// A panic on a strange answer must not reach the run: the next one would meet the same answer.

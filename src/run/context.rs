@@ -1,17 +1,26 @@
-//! What the stages of a run share.
+//! What the stages of a run share: its id, configuration, state and side effects, and when to end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 
-use super::stop::RunStop;
 use super::{Edges, RunError};
 use crate::event::{Event, Reason, Sink as _, Trigger};
-use crate::model::{ItemKey, RunId};
+use crate::model::text::seconds;
+use crate::model::{ItemKey, RunId, Stage};
 use crate::prompt::Prompts;
-use crate::session::StopHandle;
-use crate::settings::Config;
+use crate::schedule::Schedule;
+use crate::session::stop::StopState;
+use crate::session::{StopHandle, StopReason, StopSignal};
+use crate::settings::{Config, Timeouts};
 use crate::store::{Journal, Store};
+
+/// The limit of a run if neither the configuration nor the schedule sets a shorter one.
+const LONGEST: Duration = Duration::from_hours(2);
+/// Between the claim and the agent's first line, on a busy machine.
+const STARTING: Duration = Duration::from_secs(5);
 
 /// One run's id, configuration, state, side effects and stop signal. Cheap to clone.
 #[derive(Clone)]
@@ -68,4 +77,128 @@ impl RunContext {
         let state = state.to_lowercase();
         self.config.dedupe.terminal_states.iter().any(|known| known.to_lowercase() == state)
     }
+}
+
+/// The stop signal and the deadline of one run. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct RunStop {
+    requested: StopHandle,
+    deadline: StopHandle,
+    limit: Duration,
+    ends_at: Instant,
+}
+
+/// Cancels the deadline's timer when the run is over.
+pub(super) struct DeadlineTimer(tokio::task::JoinHandle<()>);
+
+impl Drop for DeadlineTimer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl RunStop {
+    pub(super) fn new(requested: StopHandle, config: &Config) -> Self {
+        let (limit, now) = (limit(config), Instant::now());
+        let ends_at = now.checked_add(limit).unwrap_or(now + LONGEST * 1000);
+        Self { requested, deadline: StopHandle::new(), limit, ends_at }
+    }
+
+    /// From now on, everything that listens to [`signal`](Self::signal) ends at the deadline.
+    pub(super) fn start_deadline(&self) -> DeadlineTimer {
+        let (deadline, at) = (self.deadline.clone(), self.ends_at);
+        DeadlineTimer(tokio::spawn(async move {
+            tokio::time::sleep_until(at).await;
+            deadline.stop(StopReason::RunDeadline);
+        }))
+    }
+
+    /// Why the run should end, if it should.
+    pub(super) fn reason(&self) -> Option<StopReason> {
+        self.requested.state().reason.or(self.deadline.state().reason)
+    }
+
+    /// Whether somebody asked for it, as opposed to the deadline.
+    pub(super) fn requested(&self) -> bool {
+        self.requested.state().reason.is_some()
+    }
+
+    /// For whoever has to end with the run.
+    pub(super) fn signal(&self) -> StopSignal {
+        self.requested.signal().and(&self.deadline)
+    }
+
+    /// Drops `work` and returns nothing as soon as the run should end.
+    pub(super) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut signal = self.signal();
+        tokio::select! {
+            biased;
+            _ = signal.changed(StopState::default()) => None,
+            done = work => Some(done),
+        }
+    }
+
+    /// The same for work that should not be left half done: it has `grace` to finish.
+    pub(super) async fn with_grace<T>(
+        &self,
+        grace: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut signal = self.signal();
+        let over = async {
+            signal.changed(StopState::default()).await;
+            tokio::time::sleep(grace).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = over => None,
+        }
+    }
+
+    /// The limit, if it is over and nobody asked to stop before.
+    pub(super) fn deadline_passed(&self) -> Option<String> {
+        let by_deadline = !self.requested() && self.deadline.state().reason.is_some();
+        by_deadline.then(|| readable(self.limit))
+    }
+
+    /// Why a session of this stage no longer fits into the run: one that the deadline would cut off
+    /// costs money for nothing.
+    pub(super) fn lacks_time(&self, stage: Stage, config: &Config) -> Option<String> {
+        let own = match stage {
+            Stage::Triage => config.triage.timeout,
+            Stage::Deep => config.analyze.timeout,
+        };
+        let Timeouts { grace, drain, .. } = config.timeouts;
+        let needed = [grace, drain, STARTING].into_iter().fold(own, Duration::saturating_add);
+        let left = self.ends_at.saturating_duration_since(Instant::now());
+        if left >= needed {
+            return None;
+        }
+        let (left, own) = (readable(left), readable(own));
+        Some(format!("only {left} of the run's time is left, but a {stage} session may take {own}"))
+    }
+}
+
+/// As configured, or one interval of the schedule, but long enough for one session.
+fn limit(config: &Config) -> Duration {
+    config.limits.run_deadline.unwrap_or_else(|| {
+        let interval = Schedule::parse(&config.schedule.cron, &config.schedule.timezone)
+            .map_or(LONGEST, |schedule| schedule.interval_hint().min(LONGEST));
+        interval.max(config.shortest_run())
+    })
+}
+
+/// The reason that work is deferred with when the run ends early.
+pub(super) const fn deferral_reason(stop: StopReason) -> Reason {
+    match stop {
+        StopReason::RunDeadline => Reason::RunDeadline,
+        StopReason::ItemGone => Reason::OutOfQuery,
+        StopReason::Operator => Reason::StoppedByOperator,
+        StopReason::Shutdown | StopReason::LeaseLost => Reason::Shutdown,
+    }
+}
+
+fn readable(duration: Duration) -> String {
+    seconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

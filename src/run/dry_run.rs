@@ -8,9 +8,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::plan::Queues;
 use super::{Publishing, RunContext, RunError, analyse, read, triage};
-use crate::dedupe::{QueuedItem, in_order};
+use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
 use crate::prompt::Rendered;
@@ -173,7 +172,7 @@ async fn check_write_back(cx: &RunContext, queue: &[QueuedItem]) -> Option<Strin
     let write = Publishing {
         id,
         rev,
-        comment: "A finding would stand here.".to_owned(),
+        comment: "This is where a finding would be.".to_owned(),
         may_be_there: false,
     };
     Some(match publisher.validate(write).await {

@@ -51,7 +51,7 @@ pub enum RunError {
     FirstRun(Backlog),
     /// A bug: the analyses of some items panicked.
     #[error(
-        "the analysis of {items} items panicked, which is a bug in heartbeat; the log has the place. \
+        "the analysis of {items} items panicked, which is a bug in heartbeat; the log shows where. \
          Each panic counts as a failed attempt of its item"
     )]
     AnalysisPanicked { items: usize },

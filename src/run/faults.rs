@@ -8,6 +8,9 @@ use crate::model::text::in_words;
 use crate::model::{FailureKind, Outcome, SessionEnd, Stage};
 use crate::settings::{AgentAuth, Config};
 
+/// Of an agent's standard error, in characters.
+const LONGEST_LINE: usize = 400;
+
 /// The fault that a session's end shows, if it shows one. The store remembers whether the agent is
 /// usable, for `status`.
 pub(super) async fn shown_by(
@@ -15,9 +18,9 @@ pub(super) async fn shown_by(
     stage: Stage,
     end: &SessionEnd,
 ) -> Result<Option<RunError>, RunError> {
-    let last_line = end.stderr_tail.trim().lines().next_back().unwrap_or_default();
+    let last_line = end.stderr_tail.last_line(LONGEST_LINE);
     if let Some(advice) = setting_to_correct(&end.outcome, stage, &cx.config) {
-        tracing::error!(%stage, %advice, stderr = last_line, "the agent is not usable");
+        tracing::error!(%stage, %advice, stderr = %last_line, "the agent is not usable");
         let known = advice.clone();
         cx.journal.provider().update(|record| record.agent_fault = Some(known)).await?;
         return Ok(Some(RunError::AgentConfig(advice)));
@@ -30,7 +33,7 @@ pub(super) async fn shown_by(
         return Ok(None);
     }
     let outcome = end.outcome.to_string();
-    let why = if last_line.is_empty() { outcome } else { last_line.to_owned() };
+    let why = if last_line.is_empty() { outcome } else { last_line };
     Ok(Some(RunError::CannotStart(why)))
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::fetch::Reader;
+use super::read::PageReader;
 use super::{RunContext, RunError};
 use crate::event::Trigger;
 use crate::fetch::FetchRequest;
@@ -72,7 +72,7 @@ async fn ask(cx: &RunContext) -> Result<FirstRunStep, RunError> {
         return Err(RunError::FirstRun(price(&cx.config, items)));
     }
     let request = FetchRequest { changed_since: None, also: Vec::new() };
-    let (mut pages, mut items) = (Reader::open(cx, request).await?, 0);
+    let (mut pages, mut items) = (PageReader::open(cx, request).await?, 0);
     while let Some(page) = pages.next(cx).await? {
         items += page.items.iter().filter(|item| !cx.is_terminal(&item.state)).count() as u64;
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::context::deferral_reason;
 use super::faults::shown_by;
 use super::provider::{self, ProviderGate};
-use super::stop::deferral_reason;
 use super::{RunContext, RunError};
+use crate::config::credential_in;
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
@@ -184,6 +185,24 @@ fn job_for(launch: &Launch, claim: &Claim, attempt: u32) -> Job {
     }
 }
 
+/// Stores what the session read and said, without anything that is or looks like a credential. It
+/// is for people who look: a failure is logged and changes nothing.
+async fn keep_transcript(cx: &RunContext, id: SessionId, end: &SessionEnd) {
+    let mut transcript = end.transcript.clone();
+    if transcript.lines.is_empty() {
+        return;
+    }
+    cx.edges.secrets.held().await.remove_from_all(transcript.texts_mut());
+    for text in transcript.texts_mut() {
+        if let Some(kind) = credential_in(text) {
+            *text = format!("‹removed: it contains {kind}›");
+        }
+    }
+    if let Err(error) = cx.journal.sessions().keep_transcript(id, transcript).await {
+        tracing::warn!(session_id = %id, %error, "could not store the transcript");
+    }
+}
+
 async fn ended(
     cx: &RunContext,
     launch: &Launch,
@@ -192,6 +211,7 @@ async fn ended(
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
     provider::note(cx, &end).await?;
+    keep_transcript(cx, id, &end).await;
     let fault = shown_by(cx, launch.stage, &end).await?;
     let end = SessionEnd { outcome: provider::outcome_for_item(cx, &end).await?, ..end };
     Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))

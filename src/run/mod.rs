@@ -16,25 +16,22 @@ mod analyse;
 mod background;
 mod clean;
 mod context;
-mod dedupe;
 mod dry_run;
 mod edges;
 mod error;
 mod faults;
-mod fetch;
 mod first_run;
 mod launch;
 mod outbox;
-mod plan;
 mod pool;
 mod provider;
+mod read;
 mod recheck;
 mod record;
 mod recover;
-mod stop;
 mod triage;
 
-use crate::dedupe::QueuedItem;
+use crate::dedupe::{QueuedItem, Queues};
 use crate::session::StopHandle;
 use crate::store::StoreError;
 
@@ -69,16 +66,14 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
 /// Reads what changed and what earlier runs left, and decides on every item. A page is stored
 /// before the next one is fetched, so memory does not grow with the backlog and nothing that was
 /// delivered can be lost.
-async fn read(cx: &RunContext) -> Result<plan::Queues, RunError> {
-    let mut plan = plan::Plan::begin(cx).await?;
-    let mut pages = fetch::changed_items(cx).await?;
-    while let Some(page) = pages.next(cx).await? {
+async fn read(cx: &RunContext) -> Result<Queues, RunError> {
+    let first_run = first_run::decide(cx).await?;
+    let mut reading = read::Reading::begin(cx, first_run).await?;
+    while let Some(page) = reading.fetch_page(cx).await? {
         let clean = clean::clean_page(cx, page).await?;
-        let decided = dedupe::decide_page(cx, clean).await?;
-        plan.store_page(cx, decided).await?;
+        reading.dedupe_and_store(cx, clean).await?;
     }
-    let requests = pages.finish(cx).await?;
-    plan.finish(cx, requests).await
+    reading.finish(cx).await
 }
 
 /// Analyses one item: the code that matters for it, a session on that code, the stored finding.

@@ -26,7 +26,12 @@ async fn deliver(cx: &RunContext, message: Message) -> Result<(), RunError> {
     fault::point();
     let written = cx.stop.with_grace(cx.config.timeouts.grace, write(cx, &message)).await;
     fault::point();
-    let stopped = || FetchError::new(FailureClass::Transient, "heartbeat was stopped first");
+    let stopped = || {
+        FetchError::new(
+            FailureClass::Transient,
+            "heartbeat was stopped before the comment was delivered",
+        )
+    };
     let delivery = match written.unwrap_or_else(|| Err(stopped())) {
         Ok(rev) => Delivery::Arrived(Some(rev)),
         Err(error) => {

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
+use super::context::deferral_reason;
 use super::recheck::{self, RECHECK_EVERY};
-use super::stop::deferral_reason;
 use super::{RunContext, RunError, recover};
 use crate::dedupe::QueuedItem;
 use crate::event::{Event, Reason};

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use super::faults::provider_reason;
 use super::launch::claim_for;
-use super::plan::Queues;
 use super::{RunContext, RunError};
 use crate::breaker::provider::{
     Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request, is_outage,
 };
+use crate::dedupe::Queues;
 use crate::event::{Reason, Trigger};
 use crate::model::{FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
 use crate::ports::LedgerError;

@@ -29,7 +29,7 @@ pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> 
 pub(super) async fn after_panics(cx: &RunContext, items: Vec<QueuedItem>) -> Result<(), RunError> {
     finish_interrupted(cx).await?;
     for item in items {
-        tracing::error!(item = %item.key(), "the analysis panicked, which is a bug; it is a failed attempt");
+        tracing::error!(item = %item.key(), "the analysis panicked, which is a bug; it counts as a failed attempt");
         count_attempt(cx, &item).await?;
     }
     Ok(())

@@ -9,10 +9,9 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::plan::Queues;
 use super::recover::{self, check_verdicts};
 use super::{RunContext, RunError, analyse, background};
-use crate::dedupe::{ItemParts, QueuedItem, in_order};
+use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::{Fence, Rendered};
@@ -197,7 +196,7 @@ impl<'a> Triage<'a> {
     /// Sweeps the session, if one was alive, and returns the items that failed too often.
     async fn count_panic(&self, subject: Vec<(ItemKey, String)>) -> Result<Vec<ItemKey>, RunError> {
         let cx = self.cx;
-        tracing::error!(run_id = %cx.id, items = subject.len(), "triage panicked, which is a bug; it is a failed attempt of its batch");
+        tracing::error!(run_id = %cx.id, items = subject.len(), "triage panicked, which is a bug; it counts as a failed attempt of its items");
         recover::finish_interrupted(cx).await?;
         let most = cx.config.limits.max_attempts;
         Ok(cx.journal.results().triage_failed(None, subject, most).await?)

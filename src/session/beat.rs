@@ -128,7 +128,7 @@ impl Pulse {
         }
         let unanswered = self.beat_sent.saturating_sub(self.beat_answered);
         if unanswered > 1 {
-            evidence.push_str(&format!(", keeper has {unanswered} requests unanswered"));
+            evidence.push_str(&format!(", {unanswered} requests to the keeper are unanswered"));
         }
         evidence
     }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::agent::{AgentEvent, AgentResult, Decoder};
 use super::provider_wait::ProviderWait;
-use crate::model::Usage;
+use crate::model::{SessionTranscript, Usage};
 
 /// Output in all beyond which a session is ended: ten times what a long one writes.
 pub const MAX_OUTPUT: u64 = 64 << 20;
@@ -85,6 +85,9 @@ pub struct Conversation {
     pub provider_wait: ProviderWait,
     /// Type of the last line.
     pub last_kind: String,
+    /// What was read and said, in short.
+    pub transcript: SessionTranscript,
+    began: Instant,
 }
 
 impl Conversation {
@@ -105,6 +108,8 @@ impl Conversation {
             retry_until: None,
             provider_wait: ProviderWait::default(),
             last_kind: String::new(),
+            transcript: SessionTranscript::default(),
+            began: now,
         }
     }
 
@@ -178,6 +183,10 @@ impl Conversation {
         }
         self.lines += 1;
         let events = self.decoder.line(line);
+        let after_ms = u64::try_from((now - self.began).as_millis()).unwrap_or(u64::MAX);
+        for (kind, text) in self.decoder.take_transcript() {
+            self.transcript.push(after_ms, kind, &text);
+        }
         let is_json = !events.contains(&AgentEvent::NotJson);
         self.json_lines += u64::from(is_json);
         if is_json && !self.initialised {
@@ -275,6 +284,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::TranscriptKind;
     use crate::session::agent::claude::stream::ClaudeDecoder;
 
     const MAX_LINE: usize = 4096;
@@ -294,6 +304,40 @@ mod tests {
             Just(vec![b'x'; MAX_LINE / 2]),
             prop::collection::vec(any::<u8>(), 0..80),
         ]
+    }
+
+    #[test]
+    fn a_transcript_says_what_was_read_in_vain_or_not_and_what_was_said() {
+        let stream = [
+            r#"{"type":"system","subtype":"init","model":"m","claude_code_version":"2","cwd":"/code"}"#,
+            r#"{"type":"assistant","message":{"id":"1","content":[{"type":"text","text":"I look at the total."},{"type":"tool_use","id":"a","name":"Read","input":{"file_path":"/code/src/total.ts"}}]}}"#,
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"a","content":"1: the content of the file"}]}}"#,
+            r#"{"type":"assistant","message":{"id":"2","content":[{"type":"tool_use","id":"b","name":"Read","input":{"file_path":"/etc/shadow"}}]}}"#,
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"b","is_error":true,"content":"denied"}]}}"#,
+            r#"{"type":"assistant","message":{"id":"3","content":[{"type":"tool_use","id":"c","name":"StructuredOutput","input":{"summary":"x"}}]}}"#,
+        ];
+        let began = Instant::now();
+        let mut conversation = conversation(began);
+        for (second, line) in (1..).zip(stream) {
+            conversation.feed(format!("{line}\n").as_bytes(), began + Duration::from_secs(second));
+        }
+        let lines: Vec<(u64, TranscriptKind, &str)> = conversation
+            .transcript
+            .lines
+            .iter()
+            .map(|line| (line.after_ms, line.kind, line.text.as_str()))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                (2_000, TranscriptKind::Said, "I look at the total."),
+                (2_000, TranscriptKind::Read, "src/total.ts"),
+                (4_000, TranscriptKind::Read, "/etc/shadow"),
+                (5_000, TranscriptKind::Failed, "/etc/shadow"),
+                (6_000, TranscriptKind::Tool, "StructuredOutput"),
+            ],
+            "what a tool returned is not kept"
+        );
     }
 
     proptest! {

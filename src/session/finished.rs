@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::agent::{AgentResult, Exit};
 use super::machine::End;
-use crate::model::Usage;
+use crate::model::{Foreign, SessionTranscript, Usage};
 
 /// What the machine says about the session's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Finished {
     /// Last error named in the stream.
     pub last_error: Option<String>,
     /// End of its standard error.
-    pub stderr_tail: String,
+    pub stderr_tail: Foreign,
     /// From spawn to certificate.
     pub duration: Duration,
     /// Files read.
@@ -46,6 +46,8 @@ pub struct Finished {
     pub survivors: u32,
     /// We ended it because the provider kept it waiting.
     pub provider_failed: bool,
+    /// What it read and said, in short.
+    pub transcript: SessionTranscript,
     /// The provider's stated reset, if it refused more work.
     pub suspended_until: Option<Timestamp>,
 }

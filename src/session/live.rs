@@ -19,7 +19,7 @@ use super::supervisor::{SupervisorSettings, cancelled, milliseconds, order, prot
 use super::timers::Timers;
 use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
-use crate::model::FailureKind;
+use crate::model::{FailureKind, Foreign};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::process;
 
@@ -462,8 +462,9 @@ impl<'a> Live<'a> {
             reads: self.conversation.reads(),
             suspended_until: self.conversation.suspended_until(),
             usage: self.conversation.usage(),
+            transcript: self.conversation.transcript,
             result: self.conversation.result,
-            stderr_tail: self.stderr.text(),
+            stderr_tail: Foreign::new(self.stderr.text()),
             duration,
             swept: self.swept,
             survivors: self.survivors,

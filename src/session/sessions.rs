@@ -162,7 +162,7 @@ impl Sessions for SupervisedSessions {
             let ended = self.supervisor.run(spec, &self.agent, stop).instrument(span).await;
             if ended.is_err() {
                 // Nothing was started; the supervisor removes it in every other case.
-                drop(std::fs::remove_dir_all(scratch));
+                drop(private::remove_folder(&scratch));
             }
             ended
         })

@@ -21,7 +21,9 @@ use super::stop::{LiveSessions, StopSignal};
 use super::{SessionSpec, environment, mark};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{FailureKind, Outcome, SessionEnd, SessionId, plain_json, plain_text};
+use crate::model::{
+    FailureKind, Foreign, Outcome, SessionEnd, SessionId, SessionTranscript, plain_text,
+};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 use crate::private;
 use crate::settings::Containment;
@@ -228,21 +230,27 @@ fn judge(agent: &dyn Agent, finished: &Finished) -> SessionEnd {
     };
     let structured = finished.result.as_ref().and_then(|result| result.structured_output.clone());
     SessionEnd {
-        // The one way in for what an agent says: nothing of it acts on who reads it later.
-        output: structured.filter(|_| outcome.is_success()).map(plain_json),
+        output: structured.filter(|_| outcome.is_success()).map(Foreign::into_plain),
         usage: finished.usage,
         suspended_until: finished.suspended_until,
         duration: finished.duration,
         reads: finished.reads,
         swept: finished.swept,
         survivors: finished.survivors,
-        stderr_tail: plain_text(&finished.stderr_tail),
+        stderr_tail: finished.stderr_tail.clone(),
+        transcript: plain_transcript(&finished.transcript),
         outcome,
     }
 }
 
-fn not_started(outcome: Outcome, stderr_tail: String) -> SessionEnd {
-    SessionEnd { stderr_tail, ..SessionEnd::empty(outcome) }
+fn plain_transcript(transcript: &SessionTranscript) -> SessionTranscript {
+    let mut plain = transcript.clone();
+    plain.texts_mut().for_each(|text| *text = plain_text(text));
+    plain
+}
+
+fn not_started(outcome: Outcome, why: String) -> SessionEnd {
+    SessionEnd { stderr_tail: Foreign::new(why), ..SessionEnd::empty(outcome) }
 }
 
 /// Lets a keeper go and collects it.
@@ -267,7 +275,9 @@ async fn prepare_folder(spec: &SessionSpec) -> io::Result<()> {
 }
 
 pub(super) async fn remove_folder(scratch: &Path) {
-    match tokio::fs::remove_dir_all(scratch).await {
+    let folder = scratch.to_owned();
+    let removed = tokio::task::spawn_blocking(move || private::remove_folder(&folder)).await;
+    match removed.map_err(io::Error::other).flatten() {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => tracing::warn!(%error, folder = %scratch.display(), "could not remove \

@@ -1,7 +1,8 @@
-//! A run that crashed: a later start finds it and ends it in its log.
+//! Runs that crashed: a later start finds them and ends them in their logs.
 
 use rusqlite::params;
 
+use super::ndjson::catch_up;
 use super::rows::{Ms, to_json};
 use super::{Journal, Store, StoreError};
 use crate::clock::Clock;
@@ -9,9 +10,31 @@ use crate::event::fold::RunView;
 use crate::event::{Event, RunOutcome};
 use crate::model::RunId;
 
-/// Ends `run` as crashed, at the time it was last heard of, with the figures its log tells. Returns
-/// its last view; nothing if it has its end already. Only for whoever holds the run lock.
-pub async fn close_crashed(
+/// Ends crashed runs in the log and completes their event files; returns the last view of the
+/// newest. The caller holds the run lock, so no run is in progress. A file that cannot be completed
+/// is logged and ignored.
+pub async fn close_crashed_runs(
+    store: &Store,
+    clock: &Clock,
+) -> Result<Option<RunView>, StoreError> {
+    let mut newest = None;
+    for run in store.runs().unfinished().await? {
+        if let Some(view) = close_crashed(store, clock, run).await? {
+            tracing::warn!(run_id = %run, "previous run crashed");
+            newest = newest.or(Some(view));
+        }
+        match catch_up(store, run).await {
+            Ok(0) => {}
+            Ok(added) => tracing::info!(run_id = %run, added, "completed events.ndjson"),
+            Err(error) => tracing::warn!(run_id = %run, %error, "could not complete events.ndjson"),
+        }
+    }
+    Ok(newest)
+}
+
+/// Ends `run` as crashed, at the time of its last event, with the figures of its log. Returns its
+/// last view; nothing if it has ended already.
+async fn close_crashed(
     store: &Store,
     clock: &Clock,
     run: RunId,

@@ -9,7 +9,10 @@ use super::subjects::{Events, Reader};
 use super::{Sql, StoreError};
 use crate::event::fold::AlarmedItem;
 use crate::event::{Event, Recorded};
-use crate::model::{ItemKey, RunId};
+use crate::model::{ItemKey, RunId, SessionId};
+
+/// The most events that are read for one page.
+const MOST_OF_A_PAGE: u32 = 50_000;
 
 impl<R: Reader> Events<'_, R> {
     /// The story of one item, as events.
@@ -20,6 +23,25 @@ impl<R: Reader> Events<'_, R> {
     /// Events of one run, in order.
     pub async fn in_run(self, run: RunId) -> Result<Vec<Recorded>, StoreError> {
         self.rows("SELECT * FROM events WHERE run = ?1 ORDER BY seq", [run], recorded).await
+    }
+
+    /// The same for the page of a run: without signs of life and steps of sessions, and bounded.
+    pub async fn of_run_page(self, run: RunId) -> Result<Vec<Recorded>, StoreError> {
+        let sql = "SELECT * FROM events WHERE run = ?1
+                     AND event NOT IN ('session_liveness', 'session_progressed')
+                   ORDER BY seq LIMIT ?2";
+        self.rows(sql, (run, MOST_OF_A_PAGE), recorded).await
+    }
+
+    /// Events of one session, in order, as many as a page bears.
+    pub async fn of_session(
+        self,
+        run: RunId,
+        session: SessionId,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        // The run is named because there is an index for it.
+        let sql = "SELECT * FROM events WHERE run = ?1 AND session = ?2 ORDER BY seq LIMIT ?3";
+        self.rows(sql, (run, session, MOST_OF_A_PAGE), recorded).await
     }
 
     /// Events after number `after`, oldest first, at most `limit`.

@@ -8,7 +8,9 @@ use super::rows::{Ms, from_json, from_optional_word};
 use super::subjects::{Findings, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::event::Event;
-use crate::model::{Feedback, Finding, ItemKey, Opinion, RunId, SessionId, Usd};
+use crate::model::{
+    Feedback, Finding, Fix, FixScore, ItemKey, MadeWith, Opinion, RunId, SessionId, Usd,
+};
 
 /// A finding with where it came from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,6 +18,8 @@ pub struct FindingRow {
     pub key: ItemKey,
     pub title: String,
     pub url: String,
+    /// Where the item belongs; empty if it is not known.
+    pub area: String,
     /// The revision it is about.
     pub revision: i64,
     pub session: SessionId,
@@ -23,9 +27,20 @@ pub struct FindingRow {
     pub created_at: Timestamp,
     /// What its session cost; none where that is not on record any more.
     pub cost: Option<Usd>,
+    /// None for findings of earlier versions.
+    pub made_with: Option<MadeWith>,
     /// What a person thought of it.
     pub feedback: Option<Feedback>,
+    /// What fixed the item, as far as commits tell.
+    pub fix: Option<Fix>,
     pub finding: Finding,
+}
+
+impl FindingRow {
+    /// How well it foresaw the fix, if there is one.
+    pub fn score(&self) -> Option<FixScore> {
+        self.fix.as_ref().map(|fix| fix.score(self.created_at))
+    }
 }
 
 impl<R: Reader> Findings<'_, R> {
@@ -50,6 +65,12 @@ impl<R: Reader> Findings<'_, R> {
         let sql =
             format!("{FINDINGS} WHERE f.created_at >= ?1 AND f.created_at < ?2 ORDER BY f.id");
         self.rows(sql, (Ms(from), Ms(to)), finding).await
+    }
+
+    /// When findings were stored since then, oldest first.
+    pub async fn times_since(self, since: Timestamp) -> Result<Vec<Timestamp>, StoreError> {
+        let sql = "SELECT created_at FROM findings WHERE created_at >= ?1 ORDER BY id";
+        self.rows(sql, [Ms(since)], |row| Ok(row.get::<_, Ms>(0)?.0)).await
     }
 
     /// The newest findings, newest first.
@@ -86,24 +107,41 @@ impl Findings<'_, Journal> {
     }
 }
 
-const FINDINGS: &str = "SELECT f.*, s.title, s.url, b.spent AS cost, o.opinion, o.note, o.given_at
+pub(super) const FINDINGS: &str = "SELECT f.*, s.title, s.url, s.area_path, b.spent AS cost,
+            o.opinion, o.note, o.given_at, x.fixed_at, x.commits, x.changed, x.named, x.hits
      FROM findings f JOIN heartbeat_state s USING (key)
      LEFT JOIN budget b ON b.session = f.session
-     LEFT JOIN feedback o ON o.session = f.session";
+     LEFT JOIN feedback o ON o.session = f.session
+     LEFT JOIN fixes x ON x.session = f.session";
 
-fn finding(row: &Row<'_>) -> Sql<FindingRow> {
+pub(super) fn finding(row: &Row<'_>) -> Sql<FindingRow> {
     Ok(FindingRow {
         key: row.get("key")?,
         title: row.get("title")?,
         url: row.get("url")?,
+        area: row.get::<_, Option<String>>("area_path")?.unwrap_or_default(),
         revision: row.get("revision")?,
         session: row.get("session")?,
         run: row.get("run")?,
         created_at: row.get::<_, Ms>("created_at")?.0,
         cost: row.get("cost")?,
+        made_with: made_with(row)?,
         feedback: feedback(row)?,
+        fix: fix(row)?,
         finding: from_json(row, "finding")?,
     })
+}
+
+fn made_with(row: &Row<'_>) -> Sql<Option<MadeWith>> {
+    let (model, prompt) = (row.get::<_, Option<_>>("model")?, row.get::<_, Option<_>>("prompt")?);
+    Ok(model.zip(prompt).map(|(model, prompt)| MadeWith { model, prompt }))
+}
+
+pub(super) fn fix(row: &Row<'_>) -> Sql<Option<Fix>> {
+    let Some(Ms(fixed_at)) = row.get::<_, Option<Ms>>("fixed_at")? else { return Ok(None) };
+    let (commits, changed) = (from_json(row, "commits")?, from_json(row, "changed")?);
+    let (named, hits) = (row.get("named")?, row.get("hits")?);
+    Ok(Some(Fix { fixed_at, commits, changed, named, hits }))
 }
 
 fn feedback(row: &Row<'_>) -> Sql<Option<Feedback>> {

@@ -34,6 +34,29 @@ const STATE: &str = "CASE phase WHEN 'done' THEN iif(reason = 'not_needed', 'set
      WHEN 'pending' THEN 'queued' WHEN 'claimed' THEN 'queued' WHEN 'waiting' THEN 'failed'
      WHEN 'parked' THEN 'parked' ELSE 'gone' END";
 
+/// What comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemSort {
+    /// Those that changed last.
+    #[default]
+    Changed,
+    /// The highest number.
+    Number,
+    /// The most attempts.
+    Attempts,
+}
+
+impl ItemSort {
+    const fn sql(self) -> &'static str {
+        match self {
+            Self::Changed => "last_changed DESC, item_id DESC",
+            Self::Number => "item_id DESC",
+            Self::Attempts => "attempts DESC, last_changed DESC, item_id DESC",
+        }
+    }
+}
+
 /// Which items.
 #[derive(Debug, Clone, Default)]
 pub struct ItemQuery {
@@ -41,6 +64,7 @@ pub struct ItemQuery {
     pub reason: Option<Reason>,
     /// Part of the key, the title, the type, the area or triage's reason.
     pub words: String,
+    pub sort: ItemSort,
     pub limit: u32,
     pub offset: u32,
 }
@@ -74,7 +98,7 @@ pub struct ItemList {
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// Looks through all items, those that changed last first.
+    /// Looks through all items.
     pub async fn list(self, query: ItemQuery) -> Result<ItemList, StoreError> {
         self.read(move |connection| read_list(connection, &query)).await
     }
@@ -123,7 +147,8 @@ fn read_list(connection: &Connection, query: &ItemQuery) -> Sql<ItemList> {
         .prepare_cached(&format!(
             "SELECT *, {STATE} AS state, {ALARMS} AS alarms FROM heartbeat_state
              WHERE {with_words} AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR reason = ?3)
-             ORDER BY last_changed DESC, item_id DESC LIMIT ?4 OFFSET ?5"
+             ORDER BY {} LIMIT ?4 OFFSET ?5",
+            query.sort.sql()
         ))?
         .query_map(values, |row| {
             let (state, alarms) = (from_word(row, "state")?, from_optional_json(row, "alarms")?);
@@ -195,6 +220,8 @@ mod tests {
         assert_eq!((list.total, ids(&list)), (2, vec!["ado/4"]), "the last changed first");
         assert_eq!(list.facets.len(), 7, "the other states are still offered");
         assert_eq!(ids(&listed(ItemQuery { offset: 1, ..queued() }).await), ["ado/3"]);
+        let by_number = ItemQuery { sort: ItemSort::Number, limit: 2, ..ItemQuery::default() };
+        assert_eq!(ids(&listed(by_number).await), ["ado/7", "ado/6"]);
         let for_load = ItemQuery { reason: Some(Reason::Load), ..queued() };
         let list = listed(for_load).await;
         assert_eq!((list.total, ids(&list)), (1, vec!["ado/3"]));

@@ -1,11 +1,12 @@
 //! `heartbeat_state`: what is known of every item, and where it stands.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::rows::{Ms, from_optional_json, from_word, to_json};
+use super::sources::{cursor, undelivered};
 use super::subjects::{Items, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::dedupe::KnownItem;
@@ -21,6 +22,18 @@ pub struct Revisit {
     pub triaged: u32,
     /// This priority and higher ones are urgent.
     pub urgent_priority: i64,
+}
+
+/// What a run asks a source for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToRead {
+    /// Where the query begins; none before the first run.
+    pub cursor: Option<Timestamp>,
+    /// Items to read whatever their date: queued work, attempts that are due, and open items whose
+    /// area is not known because an older version stored them.
+    pub revisit: Vec<ItemId>,
+    /// Items that the query named and no read delivered, with the number of runs that asked.
+    pub undelivered: BTreeMap<ItemId, u32>,
 }
 
 /// `used` counts attempts on the seen text; for a row that has this text it is a column.
@@ -69,50 +82,56 @@ impl<R: Reader> Items<'_, R> {
         .await
     }
 
-    /// Items that must be read again whatever their date: queued work, attempts that are due, and
-    /// open items whose area is not known because an older version stored them. Those that wait longest come first, and urgent ones have places of their own; what changes
-    /// beyond that comes with the query anyway.
-    pub async fn to_revisit(
+    /// What a run asks this source for.
+    pub async fn to_read(
         self,
+        source: String,
         now: Timestamp,
         limits: Revisit,
-    ) -> Result<Vec<ItemId>, StoreError> {
+    ) -> Result<ToRead, StoreError> {
         self.read(move |connection| {
-            let part = |which: &str, limit: &str| {
-                format!(
-                    "SELECT * FROM (SELECT item_id FROM heartbeat_state
-                     WHERE (phase IN ('pending', 'claimed')
-                        OR (phase = 'waiting' AND (next_attempt <= ?1 OR next_attempt > ?2)))
-                       AND {which}
-                     ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT {limit})"
-                )
-            };
-            let sql = [
-                part("verdict IS NULL", "?3"),
-                part("verdict IS NULL AND priority <= ?5", "?3"),
-                part("verdict IS NOT NULL", "?4"),
-                part("verdict IS NOT NULL AND priority <= ?5", "?4"),
-            ]
-            .join(" UNION ");
-            let without_area = "SELECT * FROM (SELECT item_id FROM heartbeat_state
-                 WHERE phase IN ('parked', 'waiting') AND area_path IS NULL
-                 ORDER BY item_id LIMIT ?3)";
-            let sql = format!("{sql} UNION {without_area}");
-            // A wait longer than any delay was written by a wrong clock, and is over.
-            let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
-            let Revisit { untriaged, triaged, urgent_priority } = limits;
-            let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority];
-            connection
-                .prepare_cached(&sql)?
-                .query_map(values, |row| row.get(0).map(ItemId))?
-                .collect()
+            Ok(ToRead {
+                cursor: cursor(connection, &source)?,
+                revisit: to_revisit(connection, now, limits)?,
+                undelivered: undelivered(connection, &source)?,
+            })
         })
         .await
     }
 }
 
+/// Those that wait longest come first, and urgent ones have places of their own; what changes beyond
+/// that comes with the query anyway.
+fn to_revisit(connection: &Connection, now: Timestamp, limits: Revisit) -> Sql<Vec<ItemId>> {
+    let part = |which: &str, limit: &str| {
+        format!(
+            "SELECT * FROM (SELECT item_id FROM heartbeat_state
+             WHERE (phase IN ('pending', 'claimed')
+                OR (phase = 'waiting' AND (next_attempt <= ?1 OR next_attempt > ?2)))
+               AND {which}
+             ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT {limit})"
+        )
+    };
+    let sql = [
+        part("verdict IS NULL", "?3"),
+        part("verdict IS NULL AND priority <= ?5", "?3"),
+        part("verdict IS NOT NULL", "?4"),
+        part("verdict IS NOT NULL AND priority <= ?5", "?4"),
+    ]
+    .join(" UNION ");
+    let without_area = "SELECT * FROM (SELECT item_id FROM heartbeat_state
+         WHERE phase IN ('parked', 'waiting') AND area_path IS NULL
+         ORDER BY item_id LIMIT ?3)";
+    let sql = format!("{sql} UNION {without_area}");
+    // A wait longer than any delay was written by a wrong clock, and is over.
+    let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
+    let Revisit { untriaged, triaged, urgent_priority } = limits;
+    let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority];
+    connection.prepare_cached(&sql)?.query_map(values, |row| row.get(0).map(ItemId))?.collect()
+}
+
 impl Items<'_, Journal> {
-    /// Items did not get their turn: they go to the head of the next run's line.
+    /// Items did not get their turn: the next run takes them first.
     pub async fn defer(self, keys: Vec<ItemKey>, reason: Reason) -> Result<(), StoreError> {
         if keys.is_empty() {
             return Ok(());
@@ -132,7 +151,7 @@ impl Items<'_, Journal> {
             .await
     }
 
-    /// Puts a parked, waiting or finished item back in line, with all its attempts.
+    /// Requeues a parked, waiting or finished item with a fresh attempt count.
     pub async fn requeue(self, key: ItemKey) -> Result<bool, StoreError> {
         self.requeue_with_terms(key, Vec::new()).await
     }

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 use tokio::sync::{Notify, broadcast};
 
+use super::crashed::close_crashed_runs;
 use super::rows::{Ms, to_json};
 use super::{Sql, Store, StoreError, fault};
 use crate::clock::Clock;
@@ -54,6 +55,14 @@ impl Journal {
     pub fn open(store: Store, clock: Clock, run: Option<RunId>) -> Result<Self, StoreError> {
         let file = run.map(|run| open_ndjson(store.folder(), run)).transpose()?;
         Ok(Self::new(store, clock, run, file))
+    }
+
+    /// The journal of a run that begins now. The caller holds the run lock, so whatever run is still
+    /// open crashed and is closed first.
+    pub async fn begin_run(store: Store, clock: Clock, run: RunId) -> Result<Self, StoreError> {
+        let journal = Self::open(store, clock, Some(run))?;
+        close_crashed_runs(journal.store(), journal.clock()).await?;
+        Ok(journal)
     }
 
     /// For events of a run that is over, such as that it crashed.

@@ -8,13 +8,15 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
     include_str!("../../migrations/0004_feedback.sql"),
     include_str!("../../migrations/0005_area_path.sql"),
     include_str!("../../migrations/0006_readings.sql"),
+    include_str!("../../migrations/0007_transcripts.sql"),
+    include_str!("../../migrations/0008_fixes.sql"),
 ];
 
 /// The schema this binary works with.
@@ -78,6 +80,8 @@ mod tests {
         include_str!("../../tests/data/migrations/0004_sample.sql"),
         include_str!("../../tests/data/migrations/0005_sample.sql"),
         include_str!("../../tests/data/migrations/0006_sample.sql"),
+        include_str!("../../tests/data/migrations/0007_sample.sql"),
+        include_str!("../../tests/data/migrations/0008_sample.sql"),
     ];
 
     #[tokio::test]
@@ -98,6 +102,7 @@ mod tests {
         let findings = store.findings().of_item(key(1)).await.unwrap();
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].feedback.as_ref().unwrap().opinion, Opinion::Useful);
+        assert!(findings[0].score().unwrap().confirmed());
         assert_eq!(item.area_path, None, "not read yet");
         let first = store.items().get(key(1)).await.unwrap().unwrap();
         assert_eq!(first.area_path.as_deref(), Some("Shop\\Web"));
@@ -121,6 +126,9 @@ mod tests {
         assert_eq!((messages[0].attempts, messages[0].revision), (1, Some(4)));
         let reading = store.items().earlier_reading(key(1), None).await.unwrap().unwrap();
         assert_eq!(reading.verdict.reason, "A wish.");
+        let session = "00000000-0000-7000-8000-000000000001".parse().unwrap();
+        let transcript = store.sessions().transcript(session).await.unwrap().unwrap();
+        assert_eq!(transcript.lines[0].text, "src/total.ts");
     }
 
     #[tokio::test]

@@ -18,6 +18,7 @@ mod events;
 mod exclusive;
 pub mod fault;
 mod findings;
+mod fixes;
 mod item_list;
 mod item_rows;
 mod items;
@@ -28,6 +29,7 @@ mod migrate;
 mod ndjson;
 mod outbox;
 mod pages;
+mod pause;
 mod place;
 mod provider;
 mod readings;
@@ -42,6 +44,7 @@ mod spending;
 mod subjects;
 mod ticks;
 mod totals;
+mod transcripts;
 mod transfer;
 
 use std::path::{Path, PathBuf};
@@ -55,19 +58,20 @@ use error::explain;
 
 pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
-pub use crashed::close_crashed;
+pub use crashed::close_crashed_runs;
 pub use dry::scratch_copy;
 pub use error::StoreError;
 pub use findings::FindingRow;
-pub use item_list::{Facet, ItemList, ItemQuery, ItemState, ListedItem};
+pub use fixes::UnfixedFinding;
+pub use item_list::{Facet, ItemList, ItemQuery, ItemSort, ItemState, ListedItem};
 pub use item_rows::{ItemFilter, ItemRow, JudgedItem, OpenItems};
-pub use items::Revisit;
+pub use items::{Revisit, ToRead};
 pub use journal::{Journal, run_folder};
 pub use lock::{Held, Holder, HolderHealth, LockError, RunLock};
 pub use migrate::{SCHEMA_VERSION, migrate};
-pub use ndjson::catch_up;
 pub use outbox::{Delivery, MAX_DELIVERIES, Message, MessageKind, MessageState, Undelivered};
-pub use pages::{PageRecord, Planned};
+pub use pages::PageRecord;
+pub use pause::Pause;
 pub use place::{prepare_folder, refuse_foreign};
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
@@ -239,6 +243,8 @@ fn create_private_file(path: &Path) -> Result<(), StoreError> {
     })
 }
 
+#[cfg(test)]
+mod budget_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -9,36 +9,9 @@ use super::rows::Ms;
 use super::sources::{FirstRunFact, move_cursor, remember_undelivered, set_first_run};
 use super::subjects::Items;
 use super::{Journal, Sql, StoreError};
-use crate::dedupe::Write;
+use crate::dedupe::{Planned, Write};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Phase};
-
-/// One item of a page with what was decided for it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
-    pub key: ItemKey,
-    /// The tracker's number.
-    pub id: ItemId,
-    pub title: String,
-    /// Bug, Task, …
-    pub item_type: String,
-    pub url: String,
-    /// Empty if it has none.
-    pub area_path: String,
-    /// 1 is the most urgent.
-    pub priority: Option<i64>,
-    pub revision: i64,
-    /// The tracker's date of it.
-    pub changed_at: Timestamp,
-    /// Of what would reach the prompt.
-    pub fingerprint: String,
-    pub decision: Decision,
-    pub reason: Reason,
-    /// Attempts already used on this text.
-    pub attempts: u32,
-    /// What it means for the row.
-    pub write: Write,
-}
 
 /// All decisions on one page, stored together with the cursor they allow to move.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nix::sys::statfs::statfs;
+use nix::unistd::geteuid;
 
 use super::lock::LOCK;
 use super::scheduler::SCHEDULER_FILE;
@@ -83,6 +84,12 @@ pub fn refuse_foreign(folder: &Path) -> Result<(), StoreError> {
     let not_ours = |why| StoreError::NotOurs { path: folder.into(), why };
     if mode(folder)? & 0o1000 != 0 {
         return Err(not_ours("it is shared by several users".into()));
+    }
+    if fs::metadata(folder).is_ok_and(|found| found.uid() != geteuid().as_raw()) {
+        // Whoever owns it can put a token or a link there that heartbeat would trust.
+        return Err(not_ours(
+            "it belongs to another user; chown it if it is meant for heartbeat".into(),
+        ));
     }
     if [DATABASE, LOCK].iter().any(|mark| folder.join(mark).exists()) {
         return Ok(());

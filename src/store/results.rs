@@ -14,7 +14,7 @@ use super::subjects::{Reader, Results};
 use super::{Journal, Sql, StoreError, budget, outbox, readings};
 use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
-use crate::model::{Finding, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Verdict};
+use crate::model::{Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Usage, Verdict};
 
 /// What triage means for one item.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +36,7 @@ pub struct TriageResult {
 pub enum DeepResult {
     Finished {
         finding: Box<Finding>,
+        made_with: MadeWith,
         /// For its work item, if findings are published there.
         comment: Option<String>,
     },
@@ -149,8 +150,8 @@ impl Results<'_, Journal> {
             .commit(move |transaction, events| {
                 let subject = Subject { session, run, key: &key, fingerprint: &fingerprint, now };
                 let outcome = match &result {
-                    DeepResult::Finished { finding, comment } => {
-                        events.push(finish(transaction, &subject, finding)?);
+                    DeepResult::Finished { finding, made_with, comment } => {
+                        events.push(finish(transaction, &subject, finding, made_with)?);
                         if let Some(comment) = comment {
                             outbox::queue_comment(transaction, &key, session, run, comment, now)?;
                         }
@@ -288,17 +289,25 @@ fn mark_applied(transaction: &Transaction<'_>, session: SessionId, now: Ms) -> S
         .map(drop)
 }
 
-fn finish(transaction: &Transaction<'_>, subject: &Subject<'_>, finding: &Finding) -> Sql<Event> {
+fn finish(
+    transaction: &Transaction<'_>,
+    subject: &Subject<'_>,
+    finding: &Finding,
+    made_with: &MadeWith,
+) -> Sql<Event> {
     transaction.execute(
-        "INSERT INTO findings (key, revision, fingerprint, session, run, created_at, verdict, finding)
-         SELECT key, revision, ?2, ?3, ?4, ?5, verdict, ?6 FROM heartbeat_state WHERE key = ?1",
+        "INSERT INTO findings (key, revision, fingerprint, session, run, created_at, verdict, finding,
+                               model, prompt)
+         SELECT key, revision, ?2, ?3, ?4, ?5, verdict, ?6, ?7, ?8 FROM heartbeat_state WHERE key = ?1",
         params![
             subject.key,
             subject.fingerprint,
             subject.session,
             subject.run,
             Ms(subject.now),
-            to_json(finding)?
+            to_json(finding)?,
+            made_with.model,
+            made_with.prompt
         ],
     )?;
     transaction.execute(

@@ -1,5 +1,5 @@
-//! What is kept how long: findings, attempts and items for ever; events, scheduled times and the
-//! files of runs by age and number. What is counted of them is added to a total before it goes.
+//! What is kept how long: findings, attempts and items for ever; events, transcripts, scheduled
+//! times and the files of runs by age and number. What is counted of them is added to a total before it goes.
 //! Between runs, in small transactions, and never with `VACUUM`: freed pages are used again.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::journal::run_folder;
 use super::rows::Ms;
-use super::{Sql, Store, StoreError, totals};
+use super::{Sql, Store, StoreError, totals, transcripts};
 use crate::model::RunId;
 
 /// Of these newest runs everything is kept, whatever the clock says: one that jumped a year ahead
@@ -29,6 +29,7 @@ pub struct Pruned {
     pub ticks: u64,
     /// Outputs of sessions that are part of findings by now.
     pub outputs: u64,
+    pub transcripts: u64,
     pub folders: u64,
 }
 
@@ -64,6 +65,8 @@ impl Store {
                 break;
             }
         }
+        let told = self.transact_here(|transaction| transcripts::prune(transaction, Ms(before)))?;
+        pruned.transcripts = told as u64;
         let old = self.read_here(|connection| old_runs(connection, before))?;
         for run in &old {
             let folder = run_folder(self.folder(), *run);

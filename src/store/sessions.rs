@@ -69,6 +69,11 @@ impl<R: Reader> Sessions<'_, R> {
         self.rows("SELECT * FROM heartbeat_active_sessions ORDER BY started_at", [], active).await
     }
 
+    /// One session.
+    pub async fn get(self, id: SessionId) -> Result<Option<SessionRow>, StoreError> {
+        self.first_row(format!("{SESSIONS} WHERE s.session = ?1"), [id], session).await
+    }
+
     /// The newest sessions, newest first.
     pub async fn newest(self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
         let sql = format!("{SESSIONS} ORDER BY s.started_at DESC, s.session DESC LIMIT ?1");

@@ -43,20 +43,7 @@ impl<R: Reader> Sources<'_, R> {
 
     /// Where the next query of this source begins; none before the first run.
     pub async fn cursor(self, source: String) -> Result<Option<Timestamp>, StoreError> {
-        self.read(move |connection| {
-            connection
-                .query_row("SELECT changed_since FROM cursors WHERE source = ?1", [source], |row| {
-                    row.get::<_, Ms>(0).map(|ms| ms.0)
-                })
-                .optional()
-        })
-        .await
-    }
-
-    /// Items that the query named and no read delivered, with the number of runs that asked.
-    pub async fn undelivered(self, source: &str) -> Result<BTreeMap<ItemId, u32>, StoreError> {
-        let source = source.to_owned();
-        self.read(move |connection| undelivered(connection, &source)).await
+        self.read(move |connection| cursor(connection, &source)).await
     }
 
     /// How far the first run on this state came; none: there was none yet.
@@ -142,7 +129,15 @@ impl SourceMemory for Journal {
     }
 }
 
-fn undelivered(connection: &Connection, source: &str) -> Sql<BTreeMap<ItemId, u32>> {
+pub(super) fn cursor(connection: &Connection, source: &str) -> Sql<Option<Timestamp>> {
+    connection
+        .query_row("SELECT changed_since FROM cursors WHERE source = ?1", [source], |row| {
+            row.get::<_, Ms>(0).map(|ms| ms.0)
+        })
+        .optional()
+}
+
+pub(super) fn undelivered(connection: &Connection, source: &str) -> Sql<BTreeMap<ItemId, u32>> {
     let value: Option<String> = connection
         .query_row("SELECT value FROM facts WHERE name = 'undelivered/' || ?1", [source], |row| {
             row.get(0)

@@ -23,6 +23,8 @@ pub struct Totals {
     pub runs: Vec<(String, u64)>,
     /// Findings by what people said of them; without a word, as `none`.
     pub feedback: Vec<(String, u64)>,
+    /// Findings by what the fix of their item says: confirmed, missed, too late, or not fixed yet.
+    pub fixes: Vec<(String, u64)>,
     /// Scheduled times by what became of them.
     pub ticks: Vec<(String, u64)>,
     /// Scheduled times that passed while nobody looked.
@@ -117,6 +119,13 @@ impl Store {
                     connection,
                     "SELECT coalesce(o.opinion, 'none'), count(*) FROM findings f
                      LEFT JOIN feedback o ON o.session = f.session GROUP BY 1",
+                )?,
+                fixes: pairs(
+                    connection,
+                    "SELECT CASE WHEN x.fixed_at IS NULL THEN 'not_fixed'
+                         WHEN f.created_at / 1000 > x.fixed_at / 1000 THEN 'too_late'
+                         WHEN x.hits > 0 THEN 'confirmed' ELSE 'missed' END, count(*)
+                     FROM findings f LEFT JOIN fixes x ON x.session = f.session GROUP BY 1",
                 )?,
                 ticks: ticks(connection)?,
                 missed_ticks: count("SELECT coalesce(sum(missed), 0) FROM ticks")?

@@ -16,7 +16,7 @@ use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 
 /// Every table that moves, in an order that can be read back.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 17] = [
     "facts",
     "cursors",
     "breaker",
@@ -26,9 +26,11 @@ const TABLES: [&str; 15] = [
     "heartbeat_state",
     "readings",
     "sessions",
+    "transcripts",
     "attempts",
     "findings",
     "feedback",
+    "fixes",
     "budget",
     "outbox",
     "events",
@@ -81,7 +83,7 @@ pub enum TransferError {
         fault: LineFault,
     },
     #[error(
-        "the export is incomplete: it says {stated} rows and has {found}; nothing was imported. \
+        "the export is incomplete: it should have {stated} rows and has {found}; nothing was imported. \
          Export the state again"
     )]
     WrongCount { stated: u64, found: u64 },
@@ -106,7 +108,7 @@ pub enum LineFault {
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Sql(#[from] rusqlite::Error),
-    #[error("it comes after the last line")]
+    #[error("there is more after the line that ends the export")]
     AfterTheEnd,
     #[error("it is not an export of a heartbeat state")]
     NotAnExport,

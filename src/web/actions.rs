@@ -1,6 +1,8 @@
 //! What a person can do from the dashboard; the application says how.
 
 use crate::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
+use crate::report::digest::Scope;
+use crate::settings::ReportFormat;
 
 /// Why an action was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,13 +18,29 @@ pub enum ActionError {
     Failed(String),
 }
 
-/// The hands of the dashboard.
+/// What the dashboard can do beyond reading.
 pub trait Actions: Send + Sync {
     /// Ends a session with its whole tree.
     fn stop_session(&self, session: SessionId) -> BoxFuture<'_, Result<(), ActionError>>;
 
-    /// Puts an item back in line.
+    /// Requeues an item.
     fn retry_item(&self, item: ItemKey) -> BoxFuture<'_, Result<(), ActionError>>;
+
+    /// Requeues many items; the number of those that are queued now.
+    fn retry_items(&self, items: Vec<ItemKey>) -> BoxFuture<'_, Result<u32, ActionError>>;
+
+    /// Starts no further scheduled run.
+    fn pause(&self, note: String) -> BoxFuture<'_, Result<(), ActionError>>;
+
+    /// Follows the schedule again.
+    fn resume(&self) -> BoxFuture<'_, Result<(), ActionError>>;
+
+    /// A report as text, without secrets.
+    fn report(
+        &self,
+        scope: Scope,
+        format: ReportFormat,
+    ) -> BoxFuture<'_, Result<String, ActionError>>;
 
     /// Stores what a person thinks of an item's newest finding.
     fn give_feedback(

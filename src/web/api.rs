@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{self, JSON, json as as_json, refusal, whole};
+use super::answer::{JSON, json as as_json, refusal, whole};
 use super::facts::Facts;
 use super::hub::Hub;
+use super::metrics;
 use super::server::Shared;
 use super::snapshot::{self, listed};
-use super::{ActionError, metrics};
 use crate::event::Reason;
-use crate::model::text::clip;
-use crate::model::{ItemKey, LONGEST_NOTE, Opinion, Outcome};
-use crate::store::{ItemQuery, ItemState, SessionRow, SessionTotal, StoreError};
+use crate::model::{ItemKey, Outcome};
+use crate::store::{ItemQuery, ItemSort, ItemState, SessionRow, SessionTotal, StoreError};
 
 /// The loop never sleeps for more than 30 s; three times that is not asleep but hung.
 const LOOP_HUNG_AFTER: Duration = Duration::from_secs(90);
@@ -50,10 +48,10 @@ pub async fn readyz(State(shared): Asked) -> Response {
     let picture = shared.hub.picture().await;
     let facts = &picture.facts;
     let faults = [("store", &facts.store_fault), ("agent", &facts.agent_missing)];
-    let told = |(code, fault): (&str, &Option<String>)| {
+    let reason = |(code, fault): (&str, &Option<String>)| {
         fault.as_ref().map(|message| json!({ "code": code, "message": message }))
     };
-    let reasons: Vec<_> = faults.into_iter().filter_map(told).collect();
+    let reasons: Vec<_> = faults.into_iter().filter_map(reason).collect();
     let ready = reasons.is_empty();
     let body = json!({ "ready": ready, "reasons": reasons });
     whole(status_of(ready), JSON, body.to_string())
@@ -77,7 +75,7 @@ pub async fn state(State(shared): Asked) -> Response {
 
 /// `GET /heartbeat/metrics`
 pub async fn overview(State(shared): Asked) -> Response {
-    told(try_overview(&shared.hub).await)
+    into_response(try_overview(&shared.hub).await)
 }
 
 async fn try_overview(hub: &Hub) -> Result<Response, StoreError> {
@@ -170,17 +168,21 @@ impl Listed {
 /// `GET /api/findings`
 pub async fn findings(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
     let found = shared.hub.store().findings().newest(asked.limit(50)).await;
-    told(found.map(|rows| as_json(&rows.iter().map(listed).collect::<Vec<_>>())))
+    into_response(found.map(|rows| as_json(&rows.iter().map(listed).collect::<Vec<_>>())))
 }
 
 /// `GET /api/runs`
 pub async fn runs(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
-    told(shared.hub.store().runs().newest(asked.limit(60)).await.map(|runs| as_json(&runs)))
+    into_response(
+        shared.hub.store().runs().newest(asked.limit(60)).await.map(|runs| as_json(&runs)),
+    )
 }
 
 /// `GET /api/sessions`
 pub async fn sessions(State(shared): Asked, Query(asked): Query<Listed>) -> Response {
-    told(shared.hub.store().sessions().newest(asked.limit(50)).await.map(|rows| as_json(&rows)))
+    into_response(
+        shared.hub.store().sessions().newest(asked.limit(50)).await.map(|rows| as_json(&rows)),
+    )
 }
 
 /// Which items of the list.
@@ -190,6 +192,8 @@ pub struct AskedItems {
     reason: Option<Reason>,
     #[serde(default)]
     q: String,
+    #[serde(default)]
+    sort: ItemSort,
     limit: Option<u32>,
     #[serde(default)]
     offset: u32,
@@ -197,11 +201,11 @@ pub struct AskedItems {
 
 /// `GET /api/items`
 pub async fn items(State(shared): Asked, Query(asked): Query<AskedItems>) -> Response {
-    let AskedItems { state, reason, q: words, limit, offset } = asked;
+    let AskedItems { state, reason, q: words, sort, limit, offset } = asked;
     let limit = limit.unwrap_or(50).clamp(1, MOST_LISTED);
-    let query = ItemQuery { state, reason, words, limit, offset };
+    let query = ItemQuery { state, reason, words, sort, limit, offset };
     let found = shared.hub.store().items().list(query).await;
-    told(found.map(|list| {
+    into_response(found.map(|list| {
         let items: Vec<_> = list.items.iter().map(snapshot::listed_item).collect();
         as_json(&json!({ "total": list.total, "facets": list.facets, "items": items }))
     }))
@@ -209,7 +213,7 @@ pub async fn items(State(shared): Asked, Query(asked): Query<AskedItems>) -> Res
 
 /// `GET /api/items/KEY`
 pub async fn item(State(shared): Asked, Path(key): Path<String>) -> Response {
-    told(story(&shared.hub, ItemKey::from_stored(key)).await)
+    into_response(story(&shared.hub, ItemKey::from_stored(key)).await)
 }
 
 async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
@@ -239,68 +243,14 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     })))
 }
 
-/// `POST /api/sessions/ID/stop`
-pub async fn stop(State(shared): Asked, Path(session): Path<String>) -> Response {
-    let Ok(session) = session.parse() else {
-        return refusal(StatusCode::BAD_REQUEST, "no_session", "not a valid session id");
-    };
-    acted(shared.actions.stop_session(session).await.map(|()| json!({ "stopping": session })))
-}
-
-/// `POST /api/items/KEY/retry`, as `/api/retry/KEY` because keys hold a slash.
-pub async fn retry(State(shared): Asked, Path(key): Path<String>) -> Response {
-    let key = ItemKey::from_stored(key);
-    acted(shared.actions.retry_item(key.clone()).await.map(|()| json!({ "queued": key })))
-}
-
-/// What a person thinks of a finding.
-#[derive(Debug, Deserialize)]
-struct GivenFeedback {
-    opinion: Opinion,
-    #[serde(default)]
-    note: String,
-}
-
-/// `POST /api/feedback/KEY` with `{"opinion": "useful"|"wrong"|"done", "note": "…"}`
-pub async fn feedback(State(shared): Asked, Path(key): Path<String>, body: Bytes) -> Response {
-    let given: GivenFeedback = match serde_json::from_slice(&body) {
-        Ok(given) => given,
-        Err(error) => {
-            return refusal(StatusCode::BAD_REQUEST, "bad_feedback", &error.to_string());
-        }
-    };
-    let (key, opinion) = (ItemKey::from_stored(key), given.opinion);
-    let note = clip(given.note.trim(), LONGEST_NOTE);
-    let stored = shared.actions.give_feedback(key.clone(), opinion, note).await;
-    acted(stored.map(|()| json!({ "item": key, "feedback": opinion })))
-}
-
-/// `POST /api/run`
-pub async fn run(State(shared): Asked) -> Response {
-    acted(shared.actions.run_now().await.map(|run| json!({ "run": run })))
-}
-
 /// Anything else.
 pub async fn nothing() -> Response {
-    refusal(StatusCode::NOT_FOUND, "nothing_here", "there is no such path")
+    refusal(StatusCode::NOT_FOUND, "nothing_here", "no such path")
 }
 
-fn told(answer: Result<Response, StoreError>) -> Response {
+/// The answer, or why the state cannot be read.
+pub fn into_response(answer: Result<Response, StoreError>) -> Response {
     answer.unwrap_or_else(|error| {
         refusal(StatusCode::SERVICE_UNAVAILABLE, "store", &error.to_string())
     })
-}
-
-fn acted(result: Result<serde_json::Value, ActionError>) -> Response {
-    match result {
-        Ok(value) => answer::json(&value),
-        Err(error) => {
-            let (status, code) = match &error {
-                ActionError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
-                ActionError::NotNow(_) => (StatusCode::CONFLICT, "not_now"),
-                ActionError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
-            };
-            refusal(status, code, &error.to_string())
-        }
-    }
 }

@@ -1,4 +1,5 @@
-//! Connections that are bounded in number and do not stay for nothing.
+//! Connections that are bounded in number and do not stay for nothing. [`super::places`] decides who
+//! may stay when all places are taken.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,13 +8,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
-/// Connections at once, whatever the limit on open files; the next one waits in the kernel's queue.
+use super::places::{Place, Places};
+
+/// Connections at once, whatever the limit on open files.
 pub const MOST_CONNECTIONS: usize = 2048;
 /// Open files that the job itself may need: database, tracker, keepers and their pipes, the log.
 const FILES_OF_THE_JOB: u64 = 256;
@@ -21,7 +25,7 @@ const FILES_OF_THE_JOB: u64 = 256;
 const IDLE: Duration = Duration::from_mins(1);
 /// From a connection's start, or the first byte of a later request, to the first byte of its answer.
 /// No handler takes longer, so only a client that sends slowly, or nothing, meets it.
-const REQUEST: Duration = Duration::from_secs(10);
+pub const REQUEST: Duration = Duration::from_secs(10);
 
 /// How many connections leave the job the open files it needs.
 pub fn most_connections() -> usize {
@@ -34,13 +38,13 @@ pub fn most_connections() -> usize {
 /// Accepts no more than [`most_connections`] at once.
 pub struct BoundedListener {
     listener: TcpListener,
-    slots: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl BoundedListener {
     /// Over a listening socket.
     pub fn new(listener: TcpListener) -> Self {
-        Self { listener, slots: Arc::new(Semaphore::new(most_connections())) }
+        Self { listener, places: Places::new(most_connections()) }
     }
 }
 
@@ -49,16 +53,13 @@ impl Listener for BoundedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // The semaphore is never closed; without a permit the connection would only be uncounted.
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
+        let place = self.places.take().await;
         // Small answers must not wait for each other's acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }
-        let now = Instant::now();
-        let timer = Box::pin(tokio::time::sleep(REQUEST));
-        (Connection { stream, timer, moved: now, request: Some(now), _slot: slot }, address)
+        (Connection::new(stream, place), address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -73,17 +74,54 @@ pub struct Connection {
     moved: Instant,
     /// When the request began that has no answer yet.
     request: Option<Instant>,
-    _slot: Option<OwnedSemaphorePermit>,
+    given_away: Pin<Box<WaitForCancellationFutureOwned>>,
+    // Left after the stream is closed.
+    place: Seated,
+}
+
+/// A place that is left when it is dropped.
+struct Seated(Arc<Place>);
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// What requests carry of their connection, so that sign-in can be noted at its place.
+#[derive(Clone)]
+pub struct Origin(pub Arc<Place>);
+
+impl Connected<IncomingStream<'_, BoundedListener>> for Origin {
+    fn connect_info(stream: IncomingStream<'_, BoundedListener>) -> Self {
+        Self(Arc::clone(&stream.io().place.0))
+    }
 }
 
 impl Connection {
+    fn new(stream: TcpStream, place: Arc<Place>) -> Self {
+        let now = Instant::now();
+        Self {
+            stream,
+            timer: Box::pin(tokio::time::sleep(REQUEST)),
+            moved: now,
+            request: Some(now),
+            given_away: Box::pin(place.given_away().clone().cancelled_owned()),
+            place: Seated(place),
+        }
+    }
+
     fn deadline(&self) -> Instant {
         let idle = self.moved + IDLE;
         self.request.map_or(idle, |began| idle.min(began + REQUEST))
     }
 
-    /// The timer is set anew when it fires and when a request begins, not with every byte.
-    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the connection has to end: its place was given away, or its time is up. The timer is
+    /// set anew when it fires and when a request begins, not with every byte.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.given_away.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
         while self.timer.as_mut().poll(context).is_ready() {
             let until = self.deadline();
             if until <= Instant::now() {
@@ -106,6 +144,20 @@ impl Connection {
     fn has_written(&mut self) {
         self.moved = Instant::now();
         self.request = None;
+        self.place.0.end_answer();
+    }
+
+    /// A write that waits ends with the connection's time.
+    fn end_or(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.has_written();
+            return written;
+        }
+        self.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -120,9 +172,7 @@ impl AsyncRead for Connection {
                 self.has_read();
                 Poll::Ready(read)
             }
-            Poll::Pending => {
-                self.poll_deadline(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
-            }
+            Poll::Pending => self.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
         }
     }
 }
@@ -134,10 +184,7 @@ impl AsyncWrite for Connection {
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, buffer);
-        if written.is_ready() {
-            self.has_written();
-        }
-        written
+        self.end_or(context, written)
     }
 
     fn poll_write_vectored(
@@ -146,10 +193,7 @@ impl AsyncWrite for Connection {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
-        if written.is_ready() {
-            self.has_written();
-        }
-        written
+        self.end_or(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

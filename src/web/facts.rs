@@ -13,8 +13,8 @@ use crate::process::program;
 use crate::schedule::{Schedule, day_in};
 use crate::settings::Config;
 use crate::store::{
-    ActiveSession, Held, ItemState, Message, RunLock, RunRow, Spending, StageSpending, Store,
-    StoreError, Totals, Undelivered,
+    ActiveSession, Held, ItemState, Message, Pause, RunLock, RunRow, Spending, StageSpending,
+    Store, StoreError, Totals, Undelivered,
 };
 
 /// How many runs the history shows.
@@ -64,8 +64,10 @@ pub struct Facts {
     pub today_by_stage: Vec<StageSpending>,
     /// Money of the newest run.
     pub run_spending: Spending,
-    /// When the schedule fires next.
+    /// When the schedule fires next; none while it is paused.
     pub next_run: Option<Timestamp>,
+    /// Since when the schedule is paused, and why.
+    pub paused: Option<Pause>,
     /// How many items stand where.
     pub items: Vec<(Phase, u32)>,
     /// The same by the states of the item list.
@@ -137,6 +139,7 @@ impl Facts {
             today_by_stage: Vec::new(),
             run_spending: Spending::default(),
             next_run: None,
+            paused: None,
             items: Vec::new(),
             item_states: Vec::new(),
             totals: Totals::default(),
@@ -179,6 +182,8 @@ pub async fn gather(store: &Store, config: &Config, clock: &Clock) -> Facts {
 
 async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), StoreError> {
     facts.active = store.sessions().active().await?;
+    facts.paused = store.ticks().pause_state().await?;
+    facts.next_run = facts.next_run.filter(|_| facts.paused.is_none());
     facts.runs = store.runs().newest(RUNS).await?;
     facts.last_useful = store.runs().last_useful().await?;
     if let Some(run) = facts.running().map(|run| run.run) {

@@ -16,7 +16,7 @@
 //! | `provider_down` | the agent's provider does not answer; its breaker is open | |
 //! | `provider_credential` | the agent's provider refuses the credential | |
 //! | `undelivered` | comments or digests were given up | |
-//! | `agent_config` | | no session can work with the agent's settings |
+//! | `agent_config` | | no session can work with the current agent settings |
 //! | `budget` | more than 80 % of the day's budget is spent or reserved | |
 //! | `unkillable` | | a session's process cannot be ended |
 //! | `survivors` | | a process outlived its session |
@@ -31,6 +31,7 @@ use crate::breaker::provider::{Hold, HoldKind};
 use crate::event::RunOutcome;
 use crate::model::BreakerState;
 use crate::model::text::in_words;
+use crate::report::moment::date_time;
 use crate::store::HolderHealth;
 
 /// Facts older than this are no basis for a judgement.
@@ -130,10 +131,11 @@ fn breaker(facts: &Facts) -> Option<Doubt> {
     let message = match &facts.source.breaker.state {
         BreakerState::Closed => return None,
         BreakerState::Open { until, class } => {
-            let class = class.into_str();
+            let (class, until) = (class.into_str(), date_time(*until));
             format!("the source failed ({class}); its circuit breaker is open until {until}")
         }
         BreakerState::HalfOpen { since } => {
+            let since = date_time(*since);
             format!("the source failed; a probe has been running since {since}")
         }
     };
@@ -142,7 +144,8 @@ fn breaker(facts: &Facts) -> Option<Doubt> {
 
 fn last_run(facts: &Facts) -> Option<Doubt> {
     if let (Some(run), None) = (facts.running(), &facts.holder) {
-        let message = format!("the run of {} crashed; the next one cleans up", run.started_at);
+        let started = date_time(run.started_at);
+        let message = format!("the run of {started} crashed; the next one cleans up");
         return Some(degraded("run_lost", message));
     }
     let run = facts.last_ended()?;
@@ -181,7 +184,7 @@ fn agent(facts: &Facts) -> Option<Doubt> {
 fn lock(facts: &Facts) -> Option<Doubt> {
     let held = facts.holder.as_ref()?;
     (held.health == HolderHealth::Hung).then(|| {
-        let (pid, since) = (held.holder.process.pid, held.holder.heartbeat);
+        let (pid, since) = (held.holder.process.pid, date_time(held.holder.heartbeat));
         unhealthy(
             "stale_lock",
             format!("process {pid} holds the run lock but has sent no heartbeat since {since}"),
@@ -203,12 +206,14 @@ fn provider(facts: &Facts) -> Option<Doubt> {
         HoldKind::Credential => ("provider_credential", "refuses the credential"),
         HoldKind::Limit => ("provider_suspended", "is suspended"),
     };
-    let message = format!("the model provider {what} until {until}; heartbeat status says why");
+    let until = date_time(*until);
+    let message = format!("the model provider {what} until {until}; `heartbeat status` says why");
     Some(degraded(code, message))
 }
 
 fn agent_config(facts: &Facts) -> Option<Doubt> {
-    let message = "no session can work with the agent's settings; heartbeat status says why";
+    let message =
+        "no session can work with the current agent settings; `heartbeat status` says why";
     facts.agent_fault.as_ref().map(|_| unhealthy("agent_config", message.into()))
 }
 

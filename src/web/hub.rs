@@ -79,7 +79,7 @@ pub struct Hub {
     frames: broadcast::Sender<Frame>,
     clients: AtomicUsize,
     wake: Notify,
-    turned: Mutex<Option<Instant>>,
+    last_loop: Mutex<Option<Instant>>,
     /// Why whoever writes to the state cannot: a reader may not notice.
     fault: Mutex<Option<String>>,
 }
@@ -111,7 +111,7 @@ impl Hub {
             frames: broadcast::channel(LAG).0,
             clients: AtomicUsize::new(0),
             wake: Notify::new(),
-            turned: Mutex::default(),
+            last_loop: Mutex::default(),
             fault: Mutex::default(),
         })
     }
@@ -132,8 +132,8 @@ impl Hub {
         self.wake.notify_one();
     }
 
-    /// Hears of every event of this journal at once, until the journal is gone.
-    pub fn attend(self: &Arc<Self>, journal: &Journal) {
+    /// Wakes up at every event of this journal, until the journal is gone.
+    pub fn subscribe_to(self: &Arc<Self>, journal: &Journal) {
         let (hub, mut events) = (Arc::clone(self), journal.follow());
         tokio::spawn(async move {
             while !matches!(events.recv().await, Err(broadcast::error::RecvError::Closed)) {
@@ -242,19 +242,19 @@ impl Hub {
     }
 
     /// The state cannot be written for now; none: it can.
-    pub fn tell_fault(&self, fault: Option<String>) {
+    pub fn set_fault(&self, fault: Option<String>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
         self.wake.notify_one();
     }
 
-    /// The loop that this process lives by has turned once more.
-    pub fn turned(&self) {
-        *self.turned.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// The daemon's loop is alive.
+    pub fn note_loop(&self) {
+        *self.last_loop.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Time since it last turned; none: there is no loop to watch.
+    /// Time since the last iteration of the daemon's loop; none: there is no loop to watch.
     pub fn since_turn(&self) -> Option<Duration> {
-        self.turned.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+        self.last_loop.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
     }
 
     /// The newest picture, no older than half a second.

@@ -29,7 +29,7 @@ type Fill = fn(&mut Family<'_>, &Facts, &Health);
 
 /// Every family: name without the prefix, kind, help, samples.
 #[rustfmt::skip]
-pub const FAMILIES: [(&str, Kind, &str, Fill); 34] = [
+pub const FAMILIES: [(&str, Kind, &str, Fill); 36] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
@@ -89,6 +89,9 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 34] = [
     ("next_run_timestamp_seconds", Kind::Gauge, "When the schedule fires next.", |family, facts, _| {
         family.maybe(facts.next_run.map(timestamp));
     }),
+    ("schedule_paused", Kind::Gauge, "1 while a person has paused the schedule.", |family, facts, _| {
+        family.set(flag(facts.paused.is_some()));
+    }),
     ("ticks_total", Kind::Counter, "Scheduled runs, by what happened to them.", |family, facts, _| {
         for (outcome, ticks) in &facts.totals.ticks {
             family.add("", &[("outcome", outcome)], whole(*ticks));
@@ -102,9 +105,14 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 34] = [
             family.add("", &[("phase", phase.into_str())], (*items).into());
         }
     }),
-    ("findings", Kind::Gauge, "Findings, by what people said of them (useful, wrong, done, none).", |family, facts, _| {
+    ("findings", Kind::Gauge, "Findings, by feedback (useful, wrong, done, none).", |family, facts, _| {
         for (feedback, findings) in &facts.totals.feedback {
             family.add("", &[("feedback", feedback)], whole(*findings));
+        }
+    }),
+    ("findings_fixed", Kind::Gauge, "Findings by what the fix of their item shows (confirmed: it changed a file that the finding named; missed, too_late, not_fixed).", |family, facts, _| {
+        for (fix, findings) in &facts.totals.fixes {
+            family.add("", &[("fix", fix)], whole(*findings));
         }
     }),
     ("cost_usd_total", Kind::Counter, "Spent as the agent reports it, in US dollars, by purpose; the worst case where it reported none.", |family, facts, _| {
@@ -132,7 +140,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 34] = [
         family.add("", &[("window", "day")], facts.today.spent.dollars());
         family.add("", &[("window", "run")], in_progress(facts).spent.dollars());
     }),
-    ("budget_reserved_usd", Kind::Gauge, "Worst cases of sessions that are alive, in US dollars, by window; not spent.", |family, facts, _| {
+    ("budget_reserved_usd", Kind::Gauge, "Worst-case cost of running sessions, in US dollars, by window; reserved, not spent.", |family, facts, _| {
         family.add("", &[("window", "day")], facts.today.reserved.dollars());
         family.add("", &[("window", "run")], in_progress(facts).reserved.dollars());
     }),

@@ -13,8 +13,10 @@
 //! | `/metrics` | Prometheus, see [`metrics::FAMILIES`] |
 //! | `/heartbeat/metrics` | active and recent sessions, sums, runs, last and next run, as JSON |
 //! | `/events` | what happens, as server-sent events; goes on after `Last-Event-ID` |
-//! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items`, `/api/items/KEY` | the dashboard's data |
-//! | `POST /api/run`, `/api/sessions/ID/stop`, `/api/retry/KEY`, `/api/feedback/KEY` | actions |
+//! | `/api/state`, `/api/runs`, `/api/sessions`, `/api/findings`, `/api/items`, `/api/items/KEY`, `/api/figures` | the dashboard's data |
+//! | `/api/runs/ID`, `/api/sessions/ID` | one run with its items and log, one session with its life |
+//! | `/api/report?run=ID`, `?days=7`, `&format=html\|md\|json` | a report as a file |
+//! | `POST /api/run`, `/api/pause`, `/api/resume`, `/api/sessions/ID/stop`, `/api/retry`, `/api/retry/KEY`, `/api/feedback/KEY` | actions |
 //!
 //! [`guard`] decides which requests are answered: everything but [`guard::OPEN`] needs sign-in, see
 //! [`sign_in`]; a foreign `Host` or `Origin` is refused. The state's own token is in a private file,
@@ -24,14 +26,19 @@ mod actions;
 pub mod address;
 mod answer;
 mod api;
+mod commands;
 pub mod connection;
+mod details;
 pub mod facts;
 pub mod guard;
 pub mod health;
 pub mod hub;
 pub mod metrics;
 mod page;
+pub mod places;
+mod run_page;
 mod server;
+mod session_page;
 pub mod sign_in;
 mod snapshot;
 mod sse;

@@ -22,6 +22,7 @@ pub async fn script(name: &'static str) -> Response {
         "views.js" => include_str!("page/views.js"),
         "finding.js" => include_str!("page/finding.js"),
         "items.js" => include_str!("page/items.js"),
+        "run.js" => include_str!("page/run.js"),
         _ => include_str!("page/app.js"),
     };
     whole(StatusCode::OK, "text/javascript; charset=utf-8", text)

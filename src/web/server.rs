@@ -7,28 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use secrecy::SecretString;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{refusal, signed_in_at, unauthorized};
-use super::connection::BoundedListener;
+use super::connection::{BoundedListener, Origin};
 use super::guard::{Refusal, check_host, check_sign_in};
 use super::hub::Hub;
 use super::sign_in::Tokens;
 use super::snapshot::Abilities;
 use super::token::TokenFile;
-use super::{Actions, api, page, sse};
+use super::{Actions, api, commands, details, page, sse};
 use crate::clock::Clock;
 use crate::settings::Config;
 use crate::store::Store;
 
+/// Connections that may wait in the kernel until they are accepted; systems allow no more.
+const WAITING: u32 = 4096;
 /// How long open answers may take to end when we leave.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -46,7 +48,7 @@ pub enum ServerError {
     },
     /// Others could reach it, and nothing asks who they are.
     #[error(
-        "others can reach {address} and there is no token: set [http] token_env, or listen on \
+        "{address} can be reached from other machines, but no token is set: set [http] token_env, or listen on \
          127.0.0.1"
     )]
     Open {
@@ -70,14 +72,22 @@ pub type Token = Option<SecretString>;
 pub async fn bind(listen: SocketAddr, liked: Option<u16>) -> Result<TcpListener, ServerError> {
     if let (0, Some(port)) = (listen.port(), liked) {
         let better = SocketAddr::new(listen.ip(), port);
-        if let Ok(listener) = TcpListener::bind(better).await {
+        if let Ok(listener) = listen_at(better) {
             return Ok(listener);
         }
     }
-    TcpListener::bind(listen).await.map_err(|source| match source.kind() {
+    listen_at(listen).map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => ServerError::Taken { address: listen },
         _ => ServerError::Io { address: listen, source },
     })
+}
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As the standard library does: a port that was ours a moment ago can be ours again.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING)
 }
 
 /// What a server is made of.
@@ -189,7 +199,8 @@ impl Drop for Server {
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let (hub, stop) = (Arc::clone(&shared.hub), shared.stop.clone());
-    let serving = axum::serve(BoundedListener::new(listener), routes(shared))
+    let routes = routes(shared).into_make_service_with_connect_info::<Origin>();
+    let serving = axum::serve(BoundedListener::new(listener), routes)
         .with_graceful_shutdown(stop.clone().cancelled_owned());
     tokio::select! {
         served = async { serving.await } => {
@@ -220,6 +231,7 @@ fn table() -> Vec<Route> {
         read("/views.js", get(|| page::script("views.js"))),
         read("/finding.js", get(|| page::script("finding.js"))),
         read("/items.js", get(|| page::script("items.js"))),
+        read("/run.js", get(|| page::script("run.js"))),
         read("/icon.svg", get(page::icon)),
         read("/health", get(api::health)),
         read("/livez", get(api::livez)),
@@ -230,13 +242,20 @@ fn table() -> Vec<Route> {
         read("/api/state", get(api::state)),
         read("/api/findings", get(api::findings)),
         read("/api/runs", get(api::runs)),
+        read("/api/runs/{run}", get(details::run)),
         read("/api/sessions", get(api::sessions)),
+        read("/api/sessions/{session}", get(details::session)),
+        read("/api/figures", get(details::figures)),
+        read("/api/report", get(details::report)),
         read("/api/items", get(api::items)),
         read("/api/items/{*key}", get(api::item)),
-        act("/api/sessions/{session}/stop", post(api::stop)),
-        act("/api/retry/{*key}", post(api::retry)),
-        act("/api/feedback/{*key}", post(api::feedback)),
-        act("/api/run", post(api::run)),
+        act("/api/sessions/{session}/stop", post(commands::stop)),
+        act("/api/retry", post(commands::retry_many)),
+        act("/api/retry/{*key}", post(commands::retry)),
+        act("/api/feedback/{*key}", post(commands::feedback)),
+        act("/api/run", post(commands::run)),
+        act("/api/pause", post(commands::pause)),
+        act("/api/resume", post(commands::resume)),
     ]
 }
 
@@ -255,7 +274,13 @@ fn routes(shared: Arc<Shared>) -> Router {
 }
 
 /// Stands before every path, also before those that do not exist.
-async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn guarded(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(Origin(place)): ConnectInfo<Origin>,
+    request: Request,
+    next: Next,
+) -> Response {
+    place.begin_answer();
     let (method, headers, address) = (request.method(), request.headers(), request.uri());
     if shared.is_loopback
         && let Err(refused) = check_host(headers)
@@ -263,6 +288,9 @@ async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next
         return refuse(refused);
     }
     let tokens = shared.tokens();
+    if tokens.signed_in(headers).is_some() {
+        place.sign_in();
+    }
     if *method == Method::GET
         && let Some((cookie, without_token)) = tokens.sign_in(address)
     {

@@ -63,7 +63,7 @@ pub fn state(
         "version": env!("CARGO_PKG_VERSION"),
         "can": can,
         "health": health,
-        "run": run.map(|run| the_run(run, facts, &log.view)),
+        "run": run.map(|row| self::run(row, facts.holder.is_none(), &log.view)),
         "last_useful": facts.last_useful,
         "sessions": sessions,
         "limits": facts.limits,
@@ -89,6 +89,7 @@ pub fn state(
             "cron": config.schedule.cron,
             "timezone": config.schedule.timezone,
             "next_run": facts.next_run,
+            "paused": facts.paused,
         },
         "load": {
             "per_core": facts.machine.load_per_core(),
@@ -98,8 +99,9 @@ pub fn state(
     })
 }
 
-fn the_run(run: &RunRow, facts: &Facts, view: &RunView) -> Value {
-    let is_lost = run.ended_at.is_none() && facts.holder.is_none();
+/// A run with its stages and figures. `is_free`: nobody holds the run lock.
+pub fn run(run: &RunRow, is_free: bool, view: &RunView) -> Value {
+    let is_lost = run.ended_at.is_none() && is_free;
     let reached = match run.outcome {
         Some(outcome) => Reached::Ended(outcome),
         None if is_lost => Reached::Lost,
@@ -219,5 +221,6 @@ pub fn listed(row: &FindingRow) -> Value {
         "files": row.finding.files.len(),
         "cost": row.cost,
         "feedback": row.feedback,
+        "fix": row.score(),
     })
 }

@@ -1,8 +1,8 @@
 //! `/events`: what happens, as it happens, and the picture after it.
 //!
 //! `happened` carries one event of the log under its number; `state` carries the whole picture of
-//! `/api/state`; `reset` says that too much was missed to be told one by one. A
-//! client that comes back with `Last-Event-ID` is told what it missed first. One that does not read
+//! `/api/state`; `reset` says that too many events were missed to be sent one by one. A
+//! client that comes back with `Last-Event-ID` gets what it missed first. One that does not read
 //! is sent away: it comes back and catches up, and nobody waits for it.
 
 use std::io;
@@ -36,7 +36,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is checked that a listener is still signed in.
 const SIGN_IN_CHECK: Duration = Duration::from_secs(1);
-/// More missed events than this are not told one by one.
+/// More missed events than this are not sent one by one.
 const MOST_MISSED: i64 = 1000;
 
 /// One event as it goes over the wire.
@@ -145,7 +145,7 @@ async fn feed(
     }
 }
 
-/// Everything after `after`, from the log itself. Returns the last number told.
+/// Everything after `after`, from the log itself. Returns the last number sent.
 async fn tell_missed(hub: &Hub, wire: &mut Wire, after: i64) -> io::Result<i64> {
     let store = hub.store();
     let last = store.events().last_number().await.map_err(io::Error::other)?;

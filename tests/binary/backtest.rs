@@ -143,3 +143,20 @@ fn bad_input_is_told_with_its_place() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("not a git repository"), "{said}");
 }
+
+#[test]
+fn the_page_shows_each_item_with_its_ranking_and_its_fix_and_escapes_what_it_shows() {
+    let past = Past::new();
+    past.write("src/label.rs", "pub fn label_total() -> u32 {\n    1\n}\n");
+    past.commit("Print the right label\n\nFixes #7");
+    let item =
+        json!({"id": 7, "title": "label_total is <b>wrong</b>", "text": "The label is wrong."});
+    let file = past.folder.path().join("page.html");
+    let output = past.run(&[item], &["--format", "html", "--out", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.is_empty());
+    let page = fs::read_to_string(file).unwrap();
+    assert!(page.contains("#7 label_total is &lt;b&gt;wrong&lt;"), "{page}");
+    assert!(page.contains("<li class=\"right\"><code>src"), "{page}");
+    assert!(page.contains("the message says that it fixes the item"), "{page}");
+}

@@ -44,6 +44,7 @@ fn quiet_and_busy_stages_beat_at_every_interval() {
                 beats.push((beat, live["step"].as_str().unwrap().to_owned()));
             }
         }
+        // Between two samples; what is waited for is the end of the run.
         std::thread::sleep(Duration::from_millis(10));
     }
     let output = running.join().unwrap();

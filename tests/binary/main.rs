@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]
 
+mod accuracy;
 mod backtest;
 mod bad_disk;
 mod fault_points;

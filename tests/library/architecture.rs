@@ -205,7 +205,7 @@ fn the_tests_named_beside_the_invariants_exist() {
     let all: String = sources(&root())
         .into_iter()
         .chain(sources(&tests))
-        .chain([root().join("store/tests.rs")])
+        .chain(["tests.rs", "budget_tests.rs"].map(|file| root().join("store").join(file)))
         .map(|file| std::fs::read_to_string(file).unwrap())
         .collect();
     let invariants = page.split("//! # Invariants").nth(1).unwrap();

@@ -100,7 +100,7 @@ async fn a_command_that_fails_is_quoted() {
     says(failed, &["source.token_command", "please run az login", "exit status: 1"]);
     let chatty = fetch(&shell("echo bad token: sk-ant-0123456789abcdef >&2; exit 1"), &[]).await;
     assert!(!chatty.clone().unwrap_err().contains("0123456789"));
-    says(chatty, &["[removed]"]);
+    says(chatty, &["looks like a credential and is not shown"]);
     says(fetch(&shell("true"), &[]).await, &["output of source.token_command is empty"]);
     let missing = config(|c| c.source.token_command = vec!["/no/such/command".into()]);
     says(fetch(&missing, &[]).await, &["/no/such/command", "cannot start"]);

@@ -18,6 +18,7 @@ mod config_load;
 mod context_damage;
 mod context_history;
 mod context_index;
+mod context_parts;
 mod context_rank;
 mod fuzz_properties;
 mod injection;

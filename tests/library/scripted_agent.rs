@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::Parser;
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{Background, FailureKind, Outcome, SessionId, Stage, Usd};
+use heartbeat::model::{Background, FailureKind, Foreign, Outcome, SessionId, Stage, Usd};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
@@ -60,7 +60,7 @@ fn play(own: &[&str], stage: Stage, rendered: &Rendered) -> Played {
         result: result.clone(),
         json_lines: events.len() as u64,
         last_error: decoder.last_error(),
-        stderr_tail: String::new(),
+        stderr_tail: Foreign::default(),
     };
     Played {
         outcome: claude.classify(&transcript),
@@ -103,7 +103,7 @@ fn triage_answers_for_every_id_and_by_its_rules() {
     let played = play(&[], Stage::Triage, &triage_prompt());
     assert_eq!(played.outcome, Outcome::Completed);
     let ids: Vec<_> = [10, 11, 12].map(heartbeat::model::ItemId).to_vec();
-    let checked = triage::check(&ids, &[], &played.result.structured_output.unwrap());
+    let checked = triage::check(&ids, &[], &played.result.structured_output.unwrap().into_plain());
     assert_eq!(checked.failed(), []);
     let deep: Vec<bool> =
         checked.verdicts.iter().map(|verdict| verdict.needs_deep_analysis).collect();
@@ -119,7 +119,8 @@ fn triage_answers_for_every_id_and_by_its_rules() {
 fn deep_analysis_names_files_of_its_context_and_reads_those_that_exist() {
     let played = play(&["--pace", "0"], Stage::Deep, &deep_prompt());
     assert_eq!(played.outcome, Outcome::Completed);
-    let mut finding = analyze::check(&played.result.structured_output.unwrap()).unwrap();
+    let mut finding =
+        analyze::check(&played.result.structured_output.unwrap().into_plain()).unwrap();
     analyze::mark_missing_files(&mut finding, |path| std::path::Path::new(path).exists());
     let files: Vec<_> =
         finding.files.iter().map(|file| (file.path.as_str(), file.exists)).collect();
@@ -143,7 +144,7 @@ fn failures_are_as_scripted() {
     let silent = play(&["--fail-item", "11"], Stage::Triage, &triage_prompt());
     assert_eq!(silent.outcome, Outcome::Completed);
     let ids = [10, 11, 12].map(heartbeat::model::ItemId);
-    let checked = triage::check(&ids, &[], &silent.result.structured_output.unwrap());
+    let checked = triage::check(&ids, &[], &silent.result.structured_output.unwrap().into_plain());
     assert_eq!(checked.missing, [ids[1]]);
 }
 

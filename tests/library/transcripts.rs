@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use heartbeat::model::{FailureKind, Outcome, Usd};
+use heartbeat::model::{FailureKind, Foreign, Outcome, Usd};
 use heartbeat::session::agent::claude::{Expected, outcome, stream::ClaudeDecoder};
 use heartbeat::session::agent::{AgentEvent, AgentResult, Decoder, Exit, StreamNotes, Transcript};
 use proptest::prelude::*;
@@ -113,7 +113,7 @@ fn replay(name: &str) -> Replay {
         result: result.clone(),
         json_lines: events.iter().filter(|event| **event != AgentEvent::NotJson).count() as u64,
         last_error: decoder.last_error(),
-        stderr_tail: meta["stderr"].to_string(),
+        stderr_tail: Foreign::new(meta["stderr"].to_string()),
     };
     Replay {
         outcome: outcome::classify(&transcript, expected),

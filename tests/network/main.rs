@@ -10,6 +10,7 @@
 mod fetch;
 mod metrics;
 mod monitoring;
+mod pages;
 mod server;
 mod sign_in;
 mod simulator;

@@ -1,12 +1,14 @@
 //! The HTTP interface from outside: answers, refusals, and clients that mean no good.
 
+use std::net::SocketAddr;
+
 use heartbeat::event::{Event, Sink};
 use heartbeat::web::bind;
 use support::web::serve;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const PATHS: [(&str, &str); 17] = [
+const PATHS: [(&str, &str); 19] = [
     ("/", "text/html; charset=utf-8"),
     ("/app.css", "text/css; charset=utf-8"),
     ("/app.js", "text/javascript; charset=utf-8"),
@@ -14,6 +16,7 @@ const PATHS: [(&str, &str); 17] = [
     ("/views.js", "text/javascript; charset=utf-8"),
     ("/finding.js", "text/javascript; charset=utf-8"),
     ("/items.js", "text/javascript; charset=utf-8"),
+    ("/run.js", "text/javascript; charset=utf-8"),
     ("/icon.svg", "image/svg+xml"),
     ("/health", "application/json"),
     ("/livez", "application/json"),
@@ -23,7 +26,8 @@ const PATHS: [(&str, &str); 17] = [
     ("/api/state", "application/json"),
     ("/api/findings", "application/json"),
     ("/api/runs?limit=3", "application/json"),
-    ("/api/items?state=settled&q=a", "application/json"),
+    ("/api/figures", "application/json"),
+    ("/api/items?state=settled&q=a&sort=attempts", "application/json"),
 ];
 
 #[tokio::test]
@@ -234,6 +238,55 @@ async fn idle_and_slow_connections_keep_nobody_waiting() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), cut_off).await.unwrap();
+}
+
+/// Holds so many connections, and opens a new one for each that is closed.
+async fn hold_connections(address: SocketAddr, count: usize, first_bytes: &'static [u8]) {
+    let mut held = tokio::task::JoinSet::new();
+    for _ in 0..count {
+        let connection = TcpStream::connect(address).await.unwrap();
+        held.spawn(hold(connection, first_bytes));
+    }
+    tokio::spawn(async move {
+        while held.join_next().await.is_some() {
+            if let Ok(connection) = TcpStream::connect(address).await {
+                held.spawn(hold(connection, first_bytes));
+            }
+        }
+    });
+}
+
+async fn hold(mut connection: TcpStream, first_bytes: &[u8]) {
+    connection.write_all(first_bytes).await.ok();
+    // Until the server closes it; nothing is sent to a stranger.
+    let _closed = connection.read(&mut [0; 1]).await;
+}
+
+/// Whoever is not signed in has the smallest share of the connections, and cannot even keep that:
+/// while a stranger takes what can be had, everybody else is answered long before its connections
+/// are closed for being idle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_hold_connections_keep_nobody_out() {
+    let most = heartbeat::web::connection::most_connections();
+    for first_bytes in [&b""[..], b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
+        let served = serve(None).await;
+        let mut stream = served.listen("", "").await;
+        stream.until(|text| text.contains("event: state")).await;
+        hold_connections(served.address, most + 50, first_bytes).await;
+        let answered = async {
+            let [health, livez, readyz, metrics] =
+                heartbeat::web::guard::OPEN.map(|path| served.ask_unsigned("GET", path, ""));
+            let state = served.get("/api/state");
+            let (a, b, c, d, e) = tokio::join!(health, livez, readyz, metrics, state);
+            assert_eq!([a, b, c, d, e].map(|answer| answer.status), [200; 5]);
+            // Who was signed in before stays connected.
+            served.journal.emit(Event::ConfigReloaded);
+            served.journal.flush().await.unwrap();
+            stream.until(|text| text.contains("id: 1\n")).await;
+        };
+        let half = heartbeat::web::connection::REQUEST / 2;
+        tokio::time::timeout(half, answered).await.expect("a stranger keeps others out");
+    }
 }
 
 #[tokio::test]

@@ -15,7 +15,8 @@ const NOBODY: u32 = 65534;
 
 /// A path of the table with something in place of its parameters.
 fn example(path: &str) -> String {
-    path.replace("{*key}", "ado/7").replace("{session}", "01a1e341-3fe2-71ee-b391-87cb6ed05b26")
+    let id = "01a1e341-3fe2-71ee-b391-87cb6ed05b26";
+    path.replace("{*key}", "ado/7").replace("{session}", id).replace("{run}", id)
 }
 
 /// What the table serves, and what it does not.

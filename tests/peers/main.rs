@@ -7,7 +7,9 @@
 )]
 
 mod cli;
+mod cli_hostile;
 mod dashboard;
 mod sdk;
 mod supervised;
+mod systemd;
 mod whole_runs;

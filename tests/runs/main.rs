@@ -16,3 +16,4 @@ mod outage;
 mod outbox;
 mod panics;
 mod world;
+mod year;

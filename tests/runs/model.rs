@@ -1,11 +1,12 @@
 //! Any sequence of edits, runs, failures and crashes against a plain model: nothing is lost,
 //! nothing is paid for too often, nothing counts as done that is not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::world::{Play, World, config, is_deep};
 use heartbeat::event::{RunSummary, Trigger};
-use heartbeat::model::{RetryClass, Stage, Usd};
+use heartbeat::model::{ItemId, ItemKey, Phase, RetryClass, Stage, Usd};
+use heartbeat::session::{StopHandle, StopReason};
 use heartbeat::store::{Journal, Store};
 use proptest::prelude::*;
 
@@ -24,6 +25,8 @@ enum Step {
     Retry(i64),
     Wait(i64),
     Run(Vec<Play>, Option<u32>),
+    /// A run whose first sessions end like this, and that is shut down in the next one.
+    Shutdown(Vec<Play>),
 }
 
 fn play() -> impl Strategy<Value = Play> {
@@ -40,6 +43,11 @@ fn play() -> impl Strategy<Value = Play> {
     ]
 }
 
+/// How sessions before a shutdown end.
+fn before_shutdown() -> impl Strategy<Value = Play> {
+    prop_oneof![3 => Just(Play::Good), 1 => Just(Play::Fails)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let item = || 1..=ITEMS;
     prop_oneof![
@@ -53,6 +61,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(Step::Wait),
         7 => (prop::collection::vec(play(), 0..6), prop::option::weighted(0.15, 0_u32..3))
             .prop_map(|(plays, failure)| Step::Run(plays, failure)),
+        2 => prop::collection::vec(before_shutdown(), 0..4).prop_map(Step::Shutdown),
     ]
 }
 
@@ -80,6 +89,7 @@ impl Model {
             Step::Delete(id) => drop(world.outside.lock().unwrap().items.remove(id)),
             Step::Retry(id) => self.retry(world, *id).await,
             Step::Wait(ms) => world.clock.advance_ms(*ms),
+            Step::Shutdown(plays) => self.shut_down(world, plays).await,
             Step::Run(plays, failure) => {
                 {
                     let mut outside = world.outside.lock().unwrap();
@@ -92,6 +102,56 @@ impl Model {
                 }
                 self.hold(world, ended.is_some_and(|ended| ended.error.is_none()));
             }
+        }
+    }
+
+    /// A run that is stopped as SIGTERM stops it.
+    async fn shut_down(&self, world: &World, plays: &[Play]) {
+        let stopped = World { stop: StopHandle::new(), ..world.clone() };
+        let before = {
+            let mut outside = world.outside.lock().unwrap();
+            // Whatever starts beyond the script hangs until it is stopped.
+            outside.plays = plays.iter().copied().chain([Play::Hangs; 8]).collect();
+            outside.hanging
+        };
+        let stop = async {
+            while world.outside.lock().unwrap().hanging == before {
+                tokio::task::yield_now().await;
+            }
+            stopped.stop.stop(StopReason::Shutdown);
+            std::future::pending::<()>().await;
+        };
+        let ended = tokio::select! {
+            ended = stopped.run(Trigger::Manual) => ended.unwrap().unwrap(),
+            () = stop => unreachable!("it waits for ever"),
+        };
+        world.outside.lock().unwrap().plays.clear();
+        adds_up(&ended.summary);
+        self.hold(world, false);
+        self.everything_is_visible(world).await;
+    }
+
+    /// Nothing is alive, and `status`, `show` and the dashboard say one and the same of each item.
+    async fn everything_is_visible(&self, world: &World) {
+        for table in ["heartbeat_active_sessions", "budget WHERE spent IS NULL"] {
+            assert_eq!(world.count(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
+        }
+        let store = Store::open(&world.state).unwrap();
+        assert!(store.sessions().active().await.unwrap().is_empty());
+        let open = store.items().open(u32::MAX).await.unwrap();
+        let counts: HashMap<Phase, u32> =
+            store.items().phase_counts().await.unwrap().into_iter().collect();
+        assert!(!counts.contains_key(&Phase::Claimed), "{counts:?}");
+        let finished = |phase: Phase| matches!(phase, Phase::Done | Phase::Vanished);
+        let unfinished: u32 =
+            counts.iter().filter(|(phase, _)| !finished(**phase)).map(|(_, count)| count).sum();
+        assert_eq!((open.total, open.first.len()), (unfinished, unfinished as usize));
+        for id in 1..=ITEMS {
+            let key = ItemKey::new("ado", ItemId(id));
+            let shown = store.items().get(key.clone()).await.unwrap();
+            let listed = open.first.iter().filter(|item| item.key == key).count();
+            let expected = usize::from(shown.is_some_and(|item| !finished(item.phase)));
+            assert_eq!(listed, expected, "{key}");
         }
     }
 

@@ -34,9 +34,13 @@ fn share(command: &str) -> f64 {
         .unwrap();
     // The shell stands for the agent: what it uses itself does not count.
     let mut watch = TreeWatch::new(shell.id(), shell.id(), false);
+    let runs = || !heartbeat::process::descendants(shell.id()).is_empty();
+    support::eventually("the command", runs);
+    // What it uses to start is not part of the share.
     std::thread::sleep(Duration::from_millis(500));
     watch.sample();
     let start = Instant::now();
+    // The window in which the share is measured.
     std::thread::sleep(Duration::from_secs(2));
     let used = watch.sample().cpu_tools.as_secs_f64();
     let share = used / start.elapsed().as_secs_f64();

@@ -59,6 +59,8 @@ async fn a_confined_agent_reaches_nothing_but_its_own() {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = outside.path().join("socket");
         let _unix = UnixListener::bind(&socket).unwrap();
+        let letters = outside.path().join("letters");
+        let _datagrams = std::os::unix::net::UnixDatagram::bind(&letters).unwrap();
         let mut sleeper = sleeper(&[("TOKEN", "a secret".to_owned())]);
         let (other, port) = (sleeper.id(), tcp.local_addr().unwrap().port());
         let rig = Rig::new(Path::new(PROGRAM), folder.path(), containment).unwrap();
@@ -72,10 +74,14 @@ async fn a_confined_agent_reaches_nothing_but_its_own() {
             format!("connect:{port}"),
             format!("socket:{}", socket.display()),
             "shed-mark".to_owned(),
+            format!("datagram:{}", letters.display()),
+            "listen".to_owned(),
+            format!("reschedule:{other}"),
+            "lend-owner".to_owned(),
         ];
         let free = results(&perform(&rig, &attacks, false).await);
         // In a namespace of its own the agent sees no other process.
-        let at_least = if containment == Containment::Auto { 7 } else { 9 };
+        let at_least = if containment == Containment::Auto { 10 } else { 13 };
         assert!(free["reached"].as_u64().unwrap() >= at_least, "{containment:?}: {free:#}");
         let confined = results(&perform(&rig, &attacks, true).await);
         assert_eq!(confined["reached"], 0, "{containment:?}: {confined:#}");

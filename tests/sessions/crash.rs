@@ -166,6 +166,7 @@ fn wait_until_clean(folder: &Path, session: SessionId, oracle: &mut Oracle) -> D
             return start.elapsed();
         }
         assert!(start.elapsed() < bound(), "left: {left:?}, holders: {:?}", oracle.holders());
+        // Between two samples.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -229,6 +230,7 @@ fn heartbeat_killed_within_milliseconds_of_a_spawn_leaves_nothing() {
             if round % 2 == 1 {
                 driver.wait_for("registered");
             }
+            // A random moment: when the process is killed is the subject.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
             std::thread::sleep(Duration::from_micros((random >> 33) % 12_000));
             driver.kill();

@@ -82,6 +82,7 @@ async fn work(rig: &Rig, queue: &Mutex<Vec<usize>>, max_load: f64) {
             Ok(end) => panic!("{end:?}"),
             Err(LedgerError::Full { .. }) => {
                 queue.lock().unwrap().push(item);
+                // Until it asks the ledger again.
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(other) => panic!("{other}"),
@@ -151,6 +152,7 @@ fn replay(tier: &str) {
         scope.spawn(|| {
             while !finished.load(Ordering::SeqCst) {
                 most.look(&ledger);
+                // Between two samples.
                 std::thread::sleep(Duration::from_millis(3));
             }
         });

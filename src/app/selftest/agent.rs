@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
-use crate::model::{FailureKind, Outcome};
+use crate::model::{FailureKind, Foreign, Outcome};
 use crate::session::agent::{Agent, AgentEvent, AgentResult, Decoder, Exit, Task, Transcript};
 
 /// The agent that the self-test runs.
@@ -28,7 +28,7 @@ impl Decoder for HostileDecoder {
             "assistant" => AgentEvent::Content,
             "tool_use" => AgentEvent::ToolStarted { id: text("id"), name: text("name") },
             "result" => AgentEvent::Result(Box::new(AgentResult {
-                structured_output: fields.get("structured_output").cloned(),
+                structured_output: fields.get("structured_output").cloned().map(Foreign::new),
                 ..AgentResult::default()
             })),
             kind => AgentEvent::Alive { kind: kind.to_owned() },

@@ -33,7 +33,7 @@ impl Collector {
         Ok(Self { client, runtime, is_reachable: AtomicBool::new(true) })
     }
 
-    /// Told when it changes, not with every batch.
+    /// Logged when it changes, not with every batch.
     fn note(&self, is_reachable: bool, detail: &str) {
         let before = self.is_reachable.swap(is_reachable, Ordering::Relaxed);
         match (before, is_reachable) {

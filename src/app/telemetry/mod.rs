@@ -3,7 +3,7 @@
 //! The usual variables decide: nothing is sent unless `OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for
 //! traces or logs) names a collector. A trace is a run: its id is the run's id without hyphens, and
 //! the id of a session's span is the second half of the session's. Everything is sent beside the
-//! work, in batches; a collector that is gone costs what it would have been told, and nothing else.
+//! work, in batches; what a collector that is gone does not get is lost, and nothing else.
 
 #[cfg(feature = "otel")]
 mod collector;
@@ -41,8 +41,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Says where telemetry goes, or why it goes nowhere. After the log was started.
-    pub fn tell(&self, environment: &Environment) {
+    /// Logs why no telemetry is sent although it should be. After the log was started.
+    pub fn log_fault(&self, environment: &Environment) {
         #[cfg(feature = "otel")]
         if let Some(fault) = &self.fault {
             tracing::error!(error = fault, "cannot start telemetry; none is sent");
@@ -72,7 +72,7 @@ impl Telemetry {
         }
         match otel::Exporting::start(environment) {
             Ok(exporting) => Self { exporting: Some(std::sync::Arc::new(exporting)), fault: None },
-            // Told when the log is there; a run is worth more than its telemetry.
+            // Logged as soon as the log is there; a run is worth more than its telemetry.
             Err(error) => Self { exporting: None, fault: Some(error.to_string()) },
         }
     }

@@ -74,7 +74,7 @@ impl Exporting {
                         return;
                     }
                 }
-                // Spans whose end was missed are not told; the log has every event.
+                // Spans whose end was missed are not sent; the log has every event.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             }

@@ -2,7 +2,7 @@
 
 use super::computed::Computed;
 use super::declaration::{Declaration, Display, Overflow, Property, SLOTS, Slot, Value};
-use super::length::Length;
+use super::length::{Length, USUAL_FONT};
 use crate::model::Doubt;
 
 /// The kind of box an element makes when nothing else is declared.
@@ -51,36 +51,49 @@ impl Flow {
 /// The declared values of one element; the last word on each property counts.
 #[derive(Debug)]
 pub(super) struct Slots {
-    pub(super) known: [Option<Value>; SLOTS],
+    /// The values; only those of which the bit in `declared` is set count.
+    known: [Value; SLOTS],
+    declared: u64,
+    /// The font size of the page, in pixels.
+    pub(super) page_font: f32,
     others: Vec<(u32, Value)>,
-    is_empty: bool,
     /// Was any of the declarations doubtful?
     pub(super) has_doubts: bool,
 }
 
 impl Default for Slots {
     fn default() -> Self {
-        Self { known: [None; SLOTS], others: Vec::new(), is_empty: true, has_doubts: false }
+        Self {
+            known: [Value::Initial; SLOTS],
+            declared: 0,
+            page_font: USUAL_FONT,
+            others: Vec::new(),
+            has_doubts: false,
+        }
     }
 }
 
 impl Slots {
     /// Forgets everything, to be used for the next element.
     pub(super) fn clear(&mut self) {
-        if !self.is_empty {
-            self.known = [None; SLOTS];
-            self.others.clear();
-            self.is_empty = true;
-            self.has_doubts = false;
-        }
+        self.declared = 0;
+        self.others.clear();
+        self.has_doubts = false;
     }
 
     /// Takes a declaration over those before it.
     pub(super) fn set(&mut self, declaration: &Declaration) {
-        self.is_empty = false;
         self.has_doubts |= declaration.value.doubt().is_some();
         match declaration.property {
-            Property::Known(slot) => self.known[slot as usize] = Some(declaration.value),
+            Property::Known(slot) => {
+                self.known[slot as usize] = match declaration.value {
+                    Value::Length(Length::Rem(factor)) => {
+                        Value::Length(Length::Px(factor * self.page_font))
+                    }
+                    value => value,
+                };
+                self.declared |= bit(slot);
+            }
             Property::Other(name) => {
                 self.others.retain(|(known, _)| *known != name);
                 self.others.push((name, declaration.value));
@@ -89,7 +102,19 @@ impl Slots {
     }
 
     pub(super) fn get(&self, slot: Slot) -> Option<Value> {
-        self.known[slot as usize]
+        self.has(bit(slot)).then(|| self.known[slot as usize])
+    }
+
+    /// Is any of these declared?
+    pub(super) fn has(&self, bits: u64) -> bool {
+        self.declared & bits != 0
+    }
+
+    /// Everything that is declared about properties we evaluate.
+    pub(super) fn known(&self) -> impl Iterator<Item = (usize, Value)> {
+        let declared = self.declared;
+        let is_declared = move |(slot, _): &(usize, Value)| declared & (1 << slot) != 0;
+        self.known.iter().copied().enumerate().filter(is_declared)
     }
 
     pub(super) fn flag(&self, slot: Slot) -> bool {
@@ -97,7 +122,7 @@ impl Slots {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.is_empty
+        self.declared == 0 && self.others.is_empty()
     }
 
     pub(super) fn length(&self, slot: Slot) -> Option<Length> {
@@ -110,6 +135,22 @@ impl Slots {
     pub(super) fn doubts(&self) -> impl Iterator<Item = Doubt> {
         self.others.iter().filter_map(|(_, value)| value.doubt())
     }
+}
+
+const _: () = assert!(SLOTS <= u64::BITS as usize, "each slot has a bit");
+
+const fn bit(slot: Slot) -> u64 {
+    1 << slot as u8
+}
+
+/// The bits of several slots.
+pub(super) const fn bits<const N: usize>(slots: [Slot; N]) -> u64 {
+    let (mut all, mut at) = (0, 0);
+    while at < N {
+        all |= bit(slots[at]);
+        at += 1;
+    }
+    all
 }
 
 /// What an element does to the text of others.
@@ -132,8 +173,32 @@ pub(super) struct Frame {
     pub(super) is_padded: bool,
 }
 
+/// What says something about the size of a box.
+const FRAME: u64 = bits([
+    Slot::OverflowX,
+    Slot::OverflowY,
+    Slot::Width,
+    Slot::Height,
+    Slot::MaxWidth,
+    Slot::MaxHeight,
+    Slot::PaddingRight,
+    Slot::PaddingBottom,
+]);
+
 impl Frame {
+    /// One of which nothing is declared.
+    const FREE: Self = Self {
+        width: None,
+        height: None,
+        overflow: Overflow::Visible,
+        has_unknown_size: false,
+        is_padded: false,
+    };
+
     pub(super) fn new(slots: &Slots, style: &Computed, kind: BoxKind) -> Self {
+        if !slots.has(FRAME) {
+            return Self::FREE;
+        }
         let overflow = match (slots.get(Slot::OverflowX), slots.get(Slot::OverflowY)) {
             (None, None) => Overflow::Visible,
             (Some(Value::Overflow(Overflow::Clips)), _)

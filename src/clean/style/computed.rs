@@ -2,7 +2,7 @@
 //! flow? Values inside the ranges of real text pass; what is certainly out of sight is hidden; all
 //! between is doubtful.
 
-use super::boxes::{BoxKind, Flow, Frame, Impact, Slots, kind_of};
+use super::boxes::{BoxKind, Flow, Frame, Impact, Slots, bits, kind_of};
 use super::color::Color;
 use super::declaration::{Display, Position, Slot, TextSpace, Value};
 use super::length::Length;
@@ -226,20 +226,9 @@ impl Computed {
         if self.font_px > 200.0 {
             self.doubts.add(Doubt::Sized);
         }
-        let ems = |slot: Slot| {
-            slots
-                .length(slot)
-                .map(|length| length.pixels(self.font_px, self.font_px) / self.font_px.max(1.0))
-        };
-        let bad_height = ems(Slot::LineHeight).is_some_and(|height| !(0.5..=8.0).contains(&height));
-        let tight = ems(Slot::LineHeight).is_some_and(|height| height < 0.9);
-        let bad_letters =
-            ems(Slot::LetterSpacing).is_some_and(|space| !(-0.08..=1.5).contains(&space));
-        let bad_words = ems(Slot::WordSpacing).is_some_and(|space| !(-0.2..=3.0).contains(&space));
-        if bad_height || bad_letters || bad_words {
-            self.doubts.add(Doubt::Sized);
+        if slots.has(bits([Slot::LineHeight, Slot::LetterSpacing, Slot::WordSpacing])) {
+            self.apply_spacing(slots);
         }
-        self.shrunk |= tight;
         match slots.get(Slot::Visibility) {
             Some(Value::Flag(hidden)) => self.invisible = hidden,
             Some(Value::Initial) => self.invisible = false,
@@ -256,6 +245,24 @@ impl Computed {
             _ => {}
         }
         self.apply_colors(slots);
+    }
+
+    /// The room between lines, letters and words.
+    fn apply_spacing(&mut self, slots: &Slots) {
+        let ems = |slot: Slot| {
+            slots
+                .length(slot)
+                .map(|length| length.pixels(self.font_px, self.font_px) / self.font_px.max(1.0))
+        };
+        let bad_height = ems(Slot::LineHeight).is_some_and(|height| !(0.5..=8.0).contains(&height));
+        let tight = ems(Slot::LineHeight).is_some_and(|height| height < 0.9);
+        let bad_letters =
+            ems(Slot::LetterSpacing).is_some_and(|space| !(-0.08..=1.5).contains(&space));
+        let bad_words = ems(Slot::WordSpacing).is_some_and(|space| !(-0.2..=3.0).contains(&space));
+        if bad_height || bad_letters || bad_words {
+            self.doubts.add(Doubt::Sized);
+        }
+        self.shrunk |= tight;
     }
 
     fn apply_colors(&mut self, slots: &Slots) {
@@ -298,8 +305,8 @@ impl Computed {
             ];
             depending.iter().any(|known| *known as usize == slot)
         };
-        let known = slots.known.iter().enumerate().filter(|(slot, _)| !depends(*slot));
-        for doubt in known.filter_map(|(_, value)| value.and_then(Value::doubt)) {
+        let known = slots.known().filter(|(slot, _)| !depends(*slot));
+        for doubt in known.filter_map(|(_, value)| value.doubt()) {
             self.doubts.add(doubt);
         }
         for doubt in slots.doubts() {

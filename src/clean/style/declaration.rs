@@ -213,12 +213,14 @@ impl<'i> DeclarationParser<'i> for Inline<'_> {
         input: &mut Parser<'i>,
         _start: &ParserState,
     ) -> Result<(), ParseError<()>> {
-        if !property::is_read(&name) {
-            // What is left of it is stepped over.
-            return Err(ParseError::from_basic_kind(BasicParseErrorKind::EndOfInput));
-        }
-        read(&name, &Text::read(input), self.found);
-        Ok(())
+        with_lower_case(&name, |name| {
+            if !property::is_read(name) {
+                // What is left of it is stepped over.
+                return Err(ParseError::from_basic_kind(BasicParseErrorKind::EndOfInput));
+            }
+            evaluate(name, &Text::read(input), self.found);
+            Ok(())
+        })
     }
 }
 
@@ -246,28 +248,34 @@ impl RuleBodyItemParser<'_, (), ()> for Inline<'_> {
 
 /// Reads one declaration.
 pub(super) fn read(name: &str, text: &Text<'_>, found: &mut Vec<Declaration>) {
+    with_lower_case(name, |name| {
+        if property::is_read(name) {
+            evaluate(name, text, found);
+        }
+    });
+}
+
+/// The name in lower case; one that is longer than all known names stays as it is.
+fn with_lower_case<T>(name: &str, work: impl FnOnce(&str) -> T) -> T {
     let mut buffer = [0_u8; 48];
-    let lower = match buffer.get_mut(..name.len()) {
-        Some(lower) => {
+    match buffer.get_mut(..name.len()) {
+        Some(lower) if name.bytes().any(|byte| byte.is_ascii_uppercase()) => {
             lower.copy_from_slice(name.as_bytes());
             lower.make_ascii_lowercase();
-            std::str::from_utf8(lower).unwrap_or(name)
+            work(std::str::from_utf8(lower).unwrap_or(name))
         }
-        None => name,
-    };
+        _ => work(name),
+    }
+}
+
+/// Evaluates a declaration of a property that is read.
+fn evaluate(name: &str, text: &Text<'_>, found: &mut Vec<Declaration>) {
     let mut reader = Reader { important: text.important, found };
-    if lower == "mso-list" {
+    if name == "mso-list" {
         reader.word_list(&text.text);
+    } else if text.is_broken || text.has_braces {
+        reader.other(name, Some(Doubt::Malformed));
+    } else {
+        reader.property(physical(name), text);
     }
-    if property::is_harmless(lower)
-        && lower != "text-decoration-line"
-        && lower != "white-space-collapse"
-    {
-        return;
-    }
-    if text.is_broken || text.has_braces {
-        reader.other(lower, Some(Doubt::Malformed));
-        return;
-    }
-    reader.property(physical(lower), text);
 }

@@ -9,8 +9,11 @@ use super::color::Color;
 use super::computed::Computed;
 use super::declaration::TextSpace;
 use crate::clean::element::{Role, attribute};
+use crate::clean::enter::whole_number;
 use crate::model::Doubt;
 
+/// Lines up to this many pixels cover no text.
+const THIN_LINE: i64 = 3;
 /// Characters and nodes looked at to see whether a line fits its box.
 const MAX_LINE: usize = 400;
 
@@ -78,6 +81,18 @@ pub(super) fn makes_a_box(name: &str) -> bool {
             | "frame"
             | "frameset"
     )
+}
+
+/// Do its attributes give it a thick border, or paint a whole `<hr>`?
+pub(super) fn is_painted(element: &Element, role: Role) -> bool {
+    let is_thick = |name: &str| {
+        attribute(element, name).and_then(whole_number).is_some_and(|thick| thick > THIN_LINE)
+    };
+    match role {
+        Role::Rule => is_thick("size") || attribute(element, "color").is_some(),
+        Role::Table => is_thick("border"),
+        _ => false,
+    }
 }
 
 /// The next smaller size; a browser stops at six pixels.

@@ -1,6 +1,6 @@
 //! Where a box stands and how much of it is there: position, margins, sizes, overflow and clips.
 
-use super::boxes::{BoxKind, Frame, Impact, Slots};
+use super::boxes::{BoxKind, Frame, Impact, Slots, bits};
 use super::computed::{Computed, PAGE_WIDTH};
 use super::declaration::{Overflow, Position, Slot, Value};
 use super::length::Length;
@@ -13,6 +13,19 @@ const FAR_AWAY: f32 = 4000.0;
 
 /// A clipping box below this width may have no room for all items that stand side by side in it.
 const NARROW: f32 = 800.0;
+
+/// What moves text within its box or the box itself.
+const ASIDE: u64 = bits([
+    Slot::MarginTop,
+    Slot::MarginRight,
+    Slot::MarginBottom,
+    Slot::MarginLeft,
+    Slot::PaddingTop,
+    Slot::PaddingRight,
+    Slot::PaddingBottom,
+    Slot::PaddingLeft,
+    Slot::TextIndent,
+]);
 
 impl Computed {
     pub(super) fn position(&mut self, slots: &Slots) -> Position {
@@ -41,6 +54,11 @@ impl Computed {
         in_flex: bool,
         at: u32,
     ) {
+        if position == Position::Static
+            && !slots.has(bits([Slot::ZIndex, Slot::TranslateX, Slot::TranslateY]))
+        {
+            return;
+        }
         let behind_all = matches!(slots.get(Slot::ZIndex), Some(Value::Number(z)) if z < 0.0);
         if (position != Position::Static || in_flex) && behind_all {
             self.doubts.add(Doubt::Covered);
@@ -145,6 +163,10 @@ impl Computed {
     }
 
     pub(super) fn apply_margins(&mut self, slots: &Slots, kind: BoxKind, impact: &mut Impact) {
+        if !slots.has(ASIDE) {
+            self.room = self.room.max(0.0);
+            return;
+        }
         let sides = [Slot::MarginLeft, Slot::MarginRight, Slot::MarginTop, Slot::MarginBottom];
         let (font, room) = (self.font_px, if self.room > 0.0 { self.room } else { PAGE_WIDTH });
         let pixels =

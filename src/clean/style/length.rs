@@ -1,5 +1,8 @@
 //! Lengths, reduced to pixels as far as that can be known without a page.
 
+/// The font size of a page that declares none.
+pub(super) const USUAL_FONT: f32 = 16.0;
+
 /// A length as a declaration gives it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Length {
@@ -7,6 +10,8 @@ pub(super) enum Length {
     Px(f32),
     /// A multiple of the font size.
     Em(f32),
+    /// A multiple of the page's font size.
+    Rem(f32),
     /// A share of something: the container, the parent's font.
     Share(f32),
 }
@@ -31,7 +36,7 @@ impl Length {
             "cm" => Self::Px(number * 96.0 / 2.54),
             "mm" => Self::Px(number * 96.0 / 25.4),
             "pc" => Self::Px(number * 16.0),
-            "rem" => Self::Px(number * 16.0),
+            "rem" => Self::Rem(number),
             "em" => Self::Em(number),
             "ex" | "ch" => Self::Em(number / 2.0),
             "%" => Self::Share(number / 100.0),
@@ -44,6 +49,7 @@ impl Length {
         match self {
             Self::Px(pixels) => pixels,
             Self::Em(factor) => factor * font,
+            Self::Rem(factor) => factor * USUAL_FONT,
             Self::Share(share) => share * whole,
         }
     }
@@ -66,6 +72,7 @@ mod tests {
         assert_eq!(pixels("3pt"), Some(4.0));
         assert_eq!(pixels("1in"), Some(96.0));
         assert_eq!(pixels("-100em"), Some(-1000.0));
+        assert_eq!(pixels("2rem"), Some(32.0));
         assert_eq!(pixels("-100%"), Some(-1000.0));
         for text in ["", "auto", "calc(1px)", "px", "5", "1e3px", "--1px", "1.2.3px", "5vw"] {
             assert_eq!(pixels(text), None, "{text}");

@@ -5,8 +5,8 @@
 //! `text` reads a value, `property` knows the harmless properties, `declaration` turns declarations
 //! into values or doubts, `sheet` holds rules with their layers and `condition`s, `selector` matches
 //! them within a budget, `computed` adds up what is inherited, `impact` says what declarations could
-//! do wherever they apply, `verdict` goes through the tree, and `unseen` knows the
-//! elements of which no text is read.
+//! do wherever they apply, `verdict` goes through the tree, `unseen` knows the
+//! elements of which no text is read, and `fonts` the families that draw what they spell.
 
 mod boxes;
 mod color;
@@ -14,6 +14,7 @@ mod computed;
 mod condition;
 mod declaration;
 mod element_style;
+mod fonts;
 mod impact;
 mod layout;
 mod length;

@@ -15,7 +15,6 @@ pub(super) fn is_harmless(name: &str) -> bool {
 
 /// Does anybody read values of the property? `false` for most of the harmless ones.
 pub(super) fn is_read(name: &str) -> bool {
-    // In lower case, as nearly everybody writes them; others are read and found harmless later.
     !is_harmless(name)
         || matches!(name, "text-decoration-line" | "white-space-collapse" | "mso-list")
 }
@@ -170,6 +169,13 @@ pub(super) fn without_vendor(name: &str) -> &str {
         .iter()
         .find_map(|vendor| name.strip_prefix(vendor))
         .unwrap_or(name)
+}
+
+/// An at-rule's name in lower case without its vendor.
+pub(super) fn rule_name(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    let bare = without_vendor(&name);
+    bare.strip_prefix("-ms-").unwrap_or(bare).to_owned()
 }
 
 /// The physical property that a logical one stands for in text from left to right.

@@ -122,7 +122,7 @@ impl Reader<'_> {
         let fits = !text.is_computed()
             && text.words().iter().all(|word| match Length::parse(word) {
                 Some(Length::Px(px)) => px.abs() <= 400.0,
-                Some(Length::Em(em)) => em.abs() <= 30.0,
+                Some(Length::Em(em) | Length::Rem(em)) => em.abs() <= 30.0,
                 Some(Length::Share(share)) => (0.0..=1.0).contains(&share),
                 None => {
                     word.parse::<f32>().is_ok()

@@ -3,11 +3,14 @@
 use super::boxes::Flow;
 use super::computed::Sight;
 use super::declaration::TextSpace;
+use crate::clean::element::Role;
 use crate::model::Doubts;
 
 /// What is known about one element.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::clean) struct Verdict {
+    /// The part it plays in the text.
+    pub(in crate::clean) role: Role,
     /// Is its text seen?
     pub(in crate::clean) sight: Sight,
     /// Why nobody can say.
@@ -35,6 +38,25 @@ pub(in crate::clean) struct Verdict {
 }
 
 impl Verdict {
+    /// On an element of which no text is read, with all that is in it.
+    pub(super) fn unread(next: u32) -> Self {
+        Self {
+            role: Role::Nothing,
+            sight: Sight::Hidden,
+            doubts: Doubts::NONE,
+            next,
+            longest_word: 0,
+            space: TextSpace::Collapse,
+            flow: Flow::default(),
+            is_gone: true,
+            line_through: false,
+            border_none: false,
+            is_word_marker: false,
+            word_list_level: 0,
+            is_shrunk: false,
+        }
+    }
+
     /// Makes its text doubtful, unless it is hidden anyway.
     pub(super) fn doubt(&mut self, doubts: Doubts) {
         if doubts.is_empty() || self.sight == Sight::Hidden {

@@ -1,5 +1,6 @@
 //! Rules of `<style>` elements: nesting, layers, conditions, and which of them bear on an element.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,7 +14,9 @@ use selectors::parser::{Component, Selector, SelectorList};
 
 use super::condition::{self, Holds};
 use super::declaration::{self, Declaration};
+use super::fonts::is_docs_font_kit;
 use super::impact;
+use super::property::rule_name;
 use super::selector::{self, Matched, PseudoElement, Style, Work};
 use super::text::Text;
 use crate::clean::element::attribute;
@@ -37,6 +40,8 @@ pub(super) struct Sheet {
     sublayers: HashMap<String, u16>,
     /// Doubts about all the text of the field.
     pub(super) doubts: Doubts,
+    /// Are the fonts of an exported document fetched?
+    pub(super) fetches_fonts: bool,
 }
 
 #[derive(Debug)]
@@ -46,6 +51,8 @@ struct Rule {
     layer: usize,
     is_certain: bool,
     pseudo: Option<PseudoElement>,
+    /// Has any element matched?
+    is_used: Cell<bool>,
 }
 
 /// What the rules say about one element.
@@ -83,6 +90,13 @@ impl Sheet {
         }
     }
 
+    /// Is there a rule that could hide text and matches nothing?
+    pub(super) fn has_unused_hiding_rule(&self) -> bool {
+        let is_hiding =
+            |rule: &Rule| impact::could_hide(&self.declarations[rule.declarations.clone()]);
+        self.rules.iter().any(|rule| !rule.is_used.get() && is_hiding(rule))
+    }
+
     /// The rules that match an element, applied in the order of the cascade.
     pub(super) fn collect(
         &self,
@@ -98,7 +112,9 @@ impl Sheet {
                     return;
                 }
                 let rule = &self.rules[at as usize];
-                match work.matches(&rule.selector, element) {
+                let matches = work.matches(&rule.selector, element);
+                rule.is_used.set(rule.is_used.get() || matches == Some(true));
+                match matches {
                     Some(false) => {}
                     Some(true) if rule.is_certain && rule.pseudo.is_none() => {
                         matching.push((rule, at as usize));
@@ -224,6 +240,7 @@ impl Sheet {
                 declarations: start..self.declarations.len(),
                 layer,
                 is_certain: holds == Holds::Yes,
+                is_used: Cell::new(false),
             });
         }
     }
@@ -322,6 +339,8 @@ enum AtRule {
     Harmless,
     /// A font: doubtful when it comes from elsewhere.
     FontFace,
+    /// It fetches fonts and nothing else.
+    Fonts,
     /// All text is doubtful.
     Doubt(Doubt),
 }
@@ -337,7 +356,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
         input: &mut Parser<'i>,
     ) -> Result<AtRule, ParseError<()>> {
         let text = Text::read(input);
-        Ok(match property_name(&name).as_str() {
+        Ok(match rule_name(&name).as_str() {
             "media" => AtRule::Condition(condition::media(&text.text)),
             "supports" => {
                 let selects = |text: &str| selector::parse(&mut Parser::new(text), None).is_some();
@@ -351,7 +370,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
             }
             "scope" => AtRule::Scope,
             "font-face" => AtRule::FontFace,
-            // Word's own, and what concerns paper, counters and animations that nobody uses.
+            // Word's own, and what concerns paper, counters and unused animations.
             "list"
             | "page"
             | "charset"
@@ -364,8 +383,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
             | "color-profile"
             | "style-definitions"
             | "view-transition" => AtRule::Harmless,
-            // What Google Docs exports names its fonts this way; the address holds nothing else.
-            "import" if is_docs_font_kit(&text.text) => AtRule::Harmless,
+            "import" if is_docs_font_kit(&text.text) => AtRule::Fonts,
             "import" => AtRule::Doubt(Doubt::Remote),
             _ => AtRule::Doubt(Doubt::UnknownStyle),
         })
@@ -380,6 +398,7 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
                 }
             }
             AtRule::Doubt(doubt) if self.holds != Holds::No => self.sheet.doubts.add(doubt),
+            AtRule::Fonts => self.sheet.fetches_fonts = true,
             _ => {}
         }
         Ok(())
@@ -417,21 +436,6 @@ impl<'i> AtRuleParser<'i> for Reader<'_> {
         }
         Ok(())
     }
-}
-
-/// Is it the sheet with the fonts of an exported Google document?
-fn is_docs_font_kit(import: &str) -> bool {
-    let address = import.trim_start_matches("url(").trim_end_matches(')').trim_matches(['"', '\'']);
-    address.strip_prefix("https://themes.googleusercontent.com/fonts/css?kit=").is_some_and(|kit| {
-        kit.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    })
-}
-
-/// An at-rule's name in lower case without its vendor.
-fn property_name(name: &str) -> String {
-    let name = name.to_ascii_lowercase();
-    let bare = super::property::without_vendor(&name);
-    bare.strip_prefix("-ms-").unwrap_or(bare).to_owned()
 }
 
 impl<'i> QualifiedRuleParser<'i> for Reader<'_> {

@@ -84,8 +84,11 @@ impl<'i> Text<'i> {
             "format",
         ];
         let is_named = |before: &str| {
-            let at = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
-            COLORS.contains(&&before[at.map_or(0, |at| at + 1)..])
+            let name = before
+                .rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
+                .next()
+                .unwrap_or("");
+            COLORS.contains(&name)
         };
         self.text.match_indices('(').any(|(at, _)| !is_named(&self.text[..at]))
     }
@@ -171,6 +174,13 @@ mod tests {
             assert_eq!(read(css), (text.to_owned(), important, false), "{css}");
         }
         assert!(read("a { b }").2 && read("a ) b").2 && read(&"x ".repeat(500)).2);
+    }
+
+    #[test]
+    fn letters_of_any_length_stand_before_a_function() {
+        let is_computed = |css: &str| Text::read(&mut Parser::new(css)).is_computed();
+        assert!(is_computed("é\u{fffd}irgb(1)") && is_computed("日本(1)"));
+        assert!(!is_computed("日 rgb(1,2,3)"));
     }
 
     #[test]

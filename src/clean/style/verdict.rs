@@ -1,12 +1,12 @@
 //! The verdict on every element of a tree, in one pass: rules and declarations are applied on the
 //! way down, and what may cover other text is noted and applied at the end.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use ego_tree::NodeRef;
 use ego_tree::iter::Edge;
 use html5ever::ns;
+use rustc_hash::FxHashMap;
 use scraper::Node;
 use scraper::node::Element;
 
@@ -15,7 +15,8 @@ use super::color::Color;
 use super::computed::Computed;
 use super::condition::{self, Holds};
 use super::declaration::{self, Declaration, Display, Slot, Value};
-use super::element_style::{fits_its_line, kind_of, narrowest_column, usual_style};
+use super::element_style::{fits_its_line, is_painted, kind_of, narrowest_column, usual_style};
+use super::fonts::names_odd_font;
 use super::seen::Verdict;
 use super::selector::{Matched, Work};
 use super::sheet::{Matches, Sheet};
@@ -31,6 +32,9 @@ const MAX_REMEMBERED: usize = 256;
 /// Places that may cover text; with more of them all text is doubtful.
 const MAX_COVERS: usize = 16;
 
+/// Font sizes of a page beyond this are not used; lengths that follow from them could be huge.
+const LARGEST_PAGE_FONT: f32 = 40.0;
+
 /// Judges every element below `root` that is entered, in the order of the document. Returns the
 /// steps it took to match selectors, too.
 pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
@@ -39,10 +43,10 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
         work: &work,
         sheet: Sheet::default(),
         verdicts: Vec::with_capacity(parsed.elements),
-        remembered: HashMap::default(),
+        remembered: FxHashMap::default(),
         declarations: Vec::new(),
         slots: Slots::default(),
-        field: parsed.doubts,
+        field: Doubts::NONE,
         covers: Vec::new(),
         pulls: false,
         paints_layers: false,
@@ -52,6 +56,10 @@ pub(in crate::clean) fn judge(parsed: &Parsed) -> (Vec<Verdict>, u64) {
         judge.read_sheets(root);
     }
     judge.run(root, parsed.body.as_ref());
+    if parsed.is_made && judge.sheet.has_unused_hiding_rule() {
+        // Another renderer names what it makes of Markdown in its own way.
+        judge.field.add(Doubt::Selector);
+    }
     (judge.finish(), MATCHING_WORK - work.left())
 }
 
@@ -60,7 +68,7 @@ pub(super) struct Judge<'a> {
     pub(super) sheet: Sheet,
     verdicts: Vec<Verdict>,
     /// Where the declarations of a `style` attribute are in `declarations`.
-    remembered: HashMap<&'a str, Range<usize>>,
+    remembered: FxHashMap<&'a str, Range<usize>>,
     declarations: Vec<Declaration>,
     pub(super) slots: Slots,
     /// Doubts about all text.
@@ -99,6 +107,9 @@ impl<'a> Judge<'a> {
             }
         }
         self.field = self.field.and(self.sheet.doubts);
+        if self.sheet.fetches_fonts && root.descendants().any(names_odd_font) {
+            self.field.add(Doubt::Remote);
+        }
     }
 
     fn read_style(&mut self, node: NodeRef<'a, Node>, element: &Element) {
@@ -185,6 +196,12 @@ impl<'a> Judge<'a> {
             if is_hidden && self.slots.get(Slot::Display).is_none() {
                 style.hide();
             }
+            if place == 0 {
+                self.slots.page_font = style.font_px;
+            }
+        }
+        if self.slots.page_font > LARGEST_PAGE_FONT {
+            style.doubts.add(Doubt::Sized);
         }
         style.begin_page();
         style
@@ -199,12 +216,13 @@ impl<'a> Judge<'a> {
         page: &Computed,
     ) -> Option<Frame<'a>> {
         let role = Role::of(element);
-        if role == Role::Nothing {
-            self.note_unseen(node, element, parent);
-            return None;
-        }
         let at = self.verdicts.len();
         let place = u32::try_from(at).unwrap_or(u32::MAX);
+        if role == Role::Nothing {
+            self.note_unseen(node, element, parent);
+            self.verdicts.push(Verdict::unread(place.saturating_add(1)));
+            return None;
+        }
         let mut style = parent.map_or(*page, |frame| frame.style);
         let is_root = parent.is_none();
         let (flow, impact) = match style.is_gone() || is_root {
@@ -219,7 +237,7 @@ impl<'a> Judge<'a> {
             ),
         };
         self.note_impact(impact, &style);
-        let verdict = self.verdict(&style, flow, style.is_gone() || is_root);
+        let verdict = self.verdict(role, &style, flow, style.is_gone() || is_root);
         self.verdicts.push(verdict);
         let is_flex = flow.display == Some(Display::Flex);
         let table =
@@ -227,7 +245,7 @@ impl<'a> Judge<'a> {
         Some(Frame { node, at, style, is_flex, table })
     }
 
-    fn verdict(&self, style: &Computed, flow: Flow, is_plain: bool) -> Verdict {
+    fn verdict(&self, role: Role, style: &Computed, flow: Flow, is_plain: bool) -> Verdict {
         let (sight, doubts) = style.sight();
         let width = style.font_px * 0.75;
         let longest = style.clip_room.map_or(f32::MAX, |room| room / width.max(1.0));
@@ -249,6 +267,7 @@ impl<'a> Judge<'a> {
         )]
         let word_list_level = level as u8;
         Verdict {
+            role,
             sight,
             doubts,
             next: u32::try_from(self.verdicts.len()).unwrap_or(u32::MAX).saturating_add(1),
@@ -315,7 +334,7 @@ impl<'a> Judge<'a> {
         if is_hidden && flow.display.is_none() {
             style.hide();
         }
-        impact.paints |= matches!(kind, BoxKind::InlineBlock);
+        impact.paints |= matches!(kind, BoxKind::InlineBlock) || is_painted(element, role);
         if (role == Role::Dialog || attribute(element, "popover").is_some()) && !style.is_gone() {
             // A dialog stands in front of the page.
             style.displaced = true;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Check, DoctorInput};
 use crate::exec::{self, HelperCommand};
+use crate::report::moment::minute;
 use crate::schedule::Schedule;
 use crate::session::admission::{self, Limits};
 use crate::session::confinement::Strength;
@@ -128,18 +129,13 @@ pub(super) fn schedule(patient: &DoctorInput) -> Check {
     match Schedule::parse(&config.cron, &config.timezone) {
         Err(error) => Check::failed("schedule", error.to_string(), "correct [schedule]"),
         Ok(schedule) => {
-            let next: Vec<String> = schedule
-                .upcoming(patient.clock.now(), 3)
-                .iter()
-                .map(|upcoming| {
-                    crate::schedule::render(std::slice::from_ref(upcoming)).trim().into()
-                })
-                .collect();
+            let next: Vec<String> =
+                schedule.ticks_after(patient.clock.now()).take(3).map(minute).collect();
             if next.is_empty() {
                 let fix = "correct schedule.cron; `heartbeat schedule` shows what it means";
                 return Check::warning("schedule", format!("{} never fires", config.cron), fix);
             }
-            Check::ok("schedule", format!("next: {}", next.join("; ")))
+            Check::ok("schedule", format!("next: {}", next.join(", ")))
         }
     }
 }

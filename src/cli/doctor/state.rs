@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::{Check, DoctorInput};
 use crate::ports::Ledger;
 use crate::process;
-use crate::store::{HolderHealth, Journal, RunLock, Store, refuse_foreign};
+use crate::settings::FirstRun;
+use crate::store::{FirstRunFact, HolderHealth, Journal, RunLock, Store, refuse_foreign};
 
 const MOVE: &str = "choose a folder that this user can write, with --state-dir or [state] dir";
 
@@ -29,7 +30,9 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
         }
         Ok(None) => {
             let found = format!("{} is ready; nothing has run on it yet", folder.display());
-            vec![Check::ok("state", found)]
+            let mut checks = vec![Check::ok("state", found)];
+            checks.extend(first_run(patient, None));
+            checks
         }
         Ok(Some(store)) => {
             let found = format!(
@@ -42,9 +45,25 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
             let orphans = orphans(patient, &store).await;
             let budget = budget(patient, &store).await;
             let last_session = last_session(&store).await;
-            vec![Check::ok("state", found), database, lock, orphans, last_session, budget]
+            let mut checks = vec![Check::ok("state", found), database, lock];
+            checks.extend([orphans, last_session, budget]);
+            let came = store.sources().first_run().await.ok().flatten();
+            checks.extend(first_run(patient, came));
+            checks
         }
     }
+}
+
+/// Says before the first scheduled run what that run would ask.
+fn first_run(patient: &DoctorInput, came: Option<FirstRunFact>) -> Option<Check> {
+    let asks = patient.config.schedule.first_run == FirstRun::Ask && came.is_none();
+    asks.then(|| {
+        let found =
+            "the first scheduled run will stop and ask what to do with the items that exist";
+        let fix = "set schedule.first_run to \"baseline\" (record them as seen) or \"process\" \
+                   (analyse them); `heartbeat --once` processes them";
+        Check::warning("first run", found, fix)
+    })
 }
 
 /// Reads all of it: damage inside the file shows only to whoever reads that place.

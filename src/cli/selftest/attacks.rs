@@ -62,6 +62,9 @@ async fn reach_out(rig: &Rig) -> io::Result<Vec<AttackRow>> {
         ("signal heartbeat", format!("signal:{own}")),
         ("shed the session's mark", "shed-mark:".to_owned()),
         ("connect to another port", format!("connect:{port}")),
+        ("listen on a port", "listen:".to_owned()),
+        ("change the scheduling of heartbeat", format!("reschedule:{own}")),
+        ("leave a set-user-id program", "lend-owner:".to_owned()),
     ];
     let mut spec = rig.attack(&tried.clone().map(|(_, attack)| attack));
     if Strength::of_this_machine() != Strength::Missing {
@@ -91,12 +94,20 @@ fn home() -> &'static Path {
 
 /// As many processes as the machine gives, at a cap of 24.
 async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
-    let mut spec = rig.attack(&["fork-bomb:600".to_owned()]);
+    const BORN_WITHOUT_A_WALL: u64 = 600;
+    let mut spec = rig.attack(&[format!("fork-bomb:{BORN_WITHOUT_A_WALL}")]);
     spec.limits.max_processes = 24;
     let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
+    let wall = match observed.births >= BORN_WITHOUT_A_WALL {
+        true => "no limit of the kernel for this user here: counted every second",
+        false => "stopped by the kernel's limit",
+    };
     Ok(AttackRow {
         attack: "fork bomb at a cap of 24".to_owned(),
-        happened: format!("{} processes were born, {}", observed.births, observed.end.outcome),
+        happened: format!(
+            "{} processes were born ({wall}), {}",
+            observed.births, observed.end.outcome
+        ),
         // Sampled where the kernel has no wall for this user; ended in any case.
         held: observed.survivors == 0,
         survivors: observed.survivors,

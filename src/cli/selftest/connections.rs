@@ -13,7 +13,9 @@ use super::attacks::AttackRow;
 use crate::app::selftest::Rig;
 use crate::clock::Clock;
 use crate::model::{BoxFuture, ItemKey, Opinion, Outcome, RunId, SessionId};
+use crate::report::digest::Scope;
 use crate::session::StopHandle;
+use crate::settings::ReportFormat;
 use crate::simulate::hostile::Misbehaviour;
 use crate::store::Store;
 use crate::web::token::TokenFile;
@@ -150,6 +152,22 @@ impl Actions for NoActions {
     }
 
     fn retry_item(&self, _: ItemKey) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async { Err(refused()) })
+    }
+
+    fn retry_items(&self, _: Vec<ItemKey>) -> BoxFuture<'_, Result<u32, ActionError>> {
+        Box::pin(async { Err(refused()) })
+    }
+
+    fn pause(&self, _: String) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async { Err(refused()) })
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<(), ActionError>> {
+        Box::pin(async { Err(refused()) })
+    }
+
+    fn report(&self, _: Scope, _: ReportFormat) -> BoxFuture<'_, Result<String, ActionError>> {
         Box::pin(async { Err(refused()) })
     }
 

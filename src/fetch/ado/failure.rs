@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::fetch::{Cause, FetchError};
-use crate::model::{FailureClass, RateLimit};
+use crate::model::{FailureClass, Foreign, RateLimit};
 
 /// `Retry-After` is never taken for more than this.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -95,11 +95,11 @@ impl Failure {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorBody {
     /// `typeKey`.
-    pub type_key: String,
+    pub type_key: Foreign,
     /// First code in the message.
     pub code: Option<String>,
-    /// The message, one line, bounded.
-    pub message: String,
+    /// The message.
+    pub message: Foreign,
 }
 
 /// Is this the head of an answer whose body is the data asked for?
@@ -125,8 +125,9 @@ pub fn classify(facts: &Facts, body: &[u8], asked: RequestInfo<'_>) -> Failure {
 fn class_of(facts: &Facts, error: &ErrorBody) -> FailureClass {
     use FailureClass as Class;
     let code = error.code.as_deref().unwrap_or_default();
-    let version = error.type_key.starts_with("VssVersion")
-        || error.type_key == "VssInvalidPreviewVersionException";
+    let type_key = error.type_key.raw();
+    let version =
+        type_key.starts_with("VssVersion") || type_key == "VssInvalidPreviewVersionException";
     match facts.status {
         400 | 401 if version => Class::Version,
         _ if code == "TF400813" => Class::Auth,
@@ -135,11 +136,11 @@ fn class_of(facts: &Facts, error: &ErrorBody) -> FailureClass {
         200..=299 if facts.content_type.contains("html") => Class::Auth,
         200..=299 => Class::Config,
         403 => Class::Denied,
-        404 if code == "TF401232" || error.type_key == "WorkItemUnauthorizedAccessException" => {
+        404 if code == "TF401232" || type_key == "WorkItemUnauthorizedAccessException" => {
             Class::Gone
         }
         400 if code == "VS402337"
-            || error.type_key == "WorkItemTrackingQueryResultSizeLimitExceededException" =>
+            || type_key == "WorkItemTrackingQueryResultSizeLimitExceededException" =>
         {
             Class::TooMany
         }
@@ -149,7 +150,7 @@ fn class_of(facts: &Facts, error: &ErrorBody) -> FailureClass {
         429 => Class::Throttled,
         400 | 413 | 414 => Class::BadQuery,
         // The one server error that only a better query cures.
-        500 if code == "VS402612" || error.message.contains("is not of the form") => {
+        500 if code == "VS402612" || error.message.raw().contains("is not of the form") => {
             Class::BadQuery
         }
         503 if code == "TF24668" => Class::Down,
@@ -230,10 +231,10 @@ pub(super) fn proxy_needs_credential(base_url: &str) -> String {
 fn evidence(facts: &Facts, error: &ErrorBody) -> String {
     let mut parts = vec![format!("HTTP {}", facts.status)];
     if !error.type_key.is_empty() {
-        parts.push(error.type_key.clone());
+        parts.push(error.type_key.line(100));
     }
     if !error.message.is_empty() {
-        parts.push(format!("\"{}\"", error.message));
+        parts.push(format!("\"{}\"", error.message.line(300)));
     }
     if let Some(delay) = facts.retry_after {
         parts.push(format!("retry after {} s", delay.as_secs()));
@@ -258,7 +259,7 @@ pub fn parse_error_body(facts: &Facts, body: &[u8]) -> ErrorBody {
     };
     let message = if message.is_empty() { plain_message(facts, body) } else { message };
     let code = first_code(&message).map(str::to_owned);
-    ErrorBody { type_key, code, message: one_line(&message, 300) }
+    ErrorBody { type_key: Foreign::new(type_key), code, message: Foreign::new(message) }
 }
 
 fn plain_message(facts: &Facts, body: &[u8]) -> String {
@@ -289,16 +290,6 @@ fn first_code(text: &str) -> Option<&str> {
         }
     }
     None
-}
-
-/// One line of at most `limit` characters.
-pub(super) fn one_line(text: &str, limit: usize) -> String {
-    let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((cut, _)) = line.char_indices().nth(limit) {
-        line.truncate(cut);
-        line.push('…');
-    }
-    line
 }
 
 /// `Retry-After` in seconds or as an HTTP date; at least a second, at most ten minutes.
@@ -378,6 +369,20 @@ mod tests {
     fn a_body_with_a_byte_order_mark_is_read() {
         let body = "\u{FEFF}{\"message\":\"TF24668: stopped\",\"typeKey\":\"VssServiceException\"}";
         assert_eq!(class(503, body), FailureClass::Down);
+    }
+
+    #[test]
+    fn what_the_tracker_says_cannot_act_on_who_reads_it() {
+        let hostile = "\u{1b}[2J\u{202e}gone\r\u{9b}31m";
+        let body = serde_json::json!({ "message": hostile, "typeKey": hostile }).to_string();
+        let asked = RequestInfo { what: "it", base_url: "b", credential: "c", writes: false };
+        let decoded =
+            Facts { status: 500, service_error: Some(hostile.into()), ..Facts::default() };
+        let coded = Facts { status: 500, ..Facts::default() };
+        for failure in [classify(&coded, body.as_bytes(), asked), classify(&decoded, b"", asked)] {
+            assert!(failure.message.contains("gone"), "{failure:?}");
+            assert!(!failure.message.chars().any(crate::model::is_acting), "{failure:?}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::fetch::memory::Notebook;
 use crate::fetch::retry::RetryPolicy;
 use crate::fetch::{Cause, FetchError};
-use crate::model::{FailureClass, RateLimit};
+use crate::model::{FailureClass, Foreign, RateLimit};
 use crate::settings::{Source, SourceAuth};
 
 /// A run waits this long for the tracker's "not before"; beyond it, the run ends.
@@ -352,12 +352,13 @@ impl Transport {
     ) -> Result<T, Failure> {
         let Answer { body, activity } = answer;
         wire::from_json(body).map_err(|error| {
-            let start = String::from_utf8_lossy(&body[..body.len().min(120)]);
+            // An error of the decoder may quote names of the answer.
+            let error = Foreign::new(error.to_string()).line(200);
+            let start = Foreign::from_bytes(&body[..body.len().min(120)]).line(80);
             let message = format!(
-                "{} returned JSON that is not {what}: {error}; it starts with {:?}. Does \
+                "{} returned JSON that is not {what}: {error}; it starts with {start:?}. Does \
                  source.base_url point at the tracker?",
                 self.base_url,
-                super::failure::one_line(&start, 80),
             );
             Failure::new(FailureClass::Transient, message).with_activity(activity.as_deref())
         })

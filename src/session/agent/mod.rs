@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::model::{Outcome, Usage};
+use crate::model::{Foreign, Outcome, TranscriptKind, Usage};
 
 /// What one line of the agent's output means to the supervisor.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,9 +81,9 @@ pub struct AgentResult {
     /// Type of a failed call.
     pub api_error_type: Option<String>,
     /// The text.
-    pub text: Option<String>,
+    pub text: Option<Foreign>,
     /// The structured output.
-    pub structured_output: Option<Value>,
+    pub structured_output: Option<Foreign<Value>>,
     /// Used.
     pub usage: Usage,
 }
@@ -109,7 +109,7 @@ pub struct Transcript {
     /// Last synthetic error named in the stream, such as `rate_limit`.
     pub last_error: Option<String>,
     /// End of its standard error.
-    pub stderr_tail: String,
+    pub stderr_tail: Foreign,
 }
 
 /// Decodes an agent's output line by line; keeps what classification needs.
@@ -122,6 +122,11 @@ pub trait Decoder: Send {
 
     /// Distinct files read so far.
     fn reads(&self) -> u32;
+
+    /// What the lines since the last call say for the transcript, in order.
+    fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
+        Vec::new()
+    }
 
     /// What else the stream said, for events and diagnosis.
     fn notes(&self) -> StreamNotes {

@@ -174,7 +174,7 @@ pub async fn launch(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the room that starts keepers")]
+#[expect(clippy::disallowed_methods, reason = "this is the module that starts keepers")]
 fn start(
     program: &Path,
     session: SessionId,

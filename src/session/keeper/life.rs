@@ -18,7 +18,7 @@ use super::start;
 use super::sweep::{Swept, describe_left, sweep};
 #[cfg(not(target_os = "linux"))]
 use crate::process;
-use crate::process::system::Birthplace;
+use crate::process::system::{self, Birthplace};
 
 /// After this long something counts as unkillable; the keeper goes on trying.
 const SWEEP_WITHIN: Duration = Duration::from_secs(10);
@@ -203,8 +203,7 @@ impl Life {
         }
         // Rounded up, or the last millisecond would be spent in a busy loop.
         let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        poll(&mut fds, timeout).ok();
+        wait_at_rest(&mut fds, left);
     }
 
     /// Does what heartbeat says; true if the sweep is due at once.
@@ -270,9 +269,6 @@ impl Life {
                     if status == WaitStatus::StillAlive {
                         break;
                     }
-                    if status.pid() == self.watcher {
-                        self.watcher = None;
-                    }
                     if status.pid() == *leader {
                         *leader = None;
                         return ending_of(status);
@@ -301,23 +297,18 @@ impl Life {
                 self.control.send(&FromKeeper::Exited(ending));
                 reported = true;
             }
-            if swept.empty
-                && let Some(watcher) = self.watcher.take()
-            {
-                // Only it was left. Our own child and not collected, so the number is its own. The
-                // next sweep gives the certificate.
-                kill(watcher, Signal::SIGKILL).ok();
-                waitpid(watcher, None).ok();
-                continue;
-            }
             if swept.empty {
                 // Removed before the word goes out: whoever hears it may look.
                 self.group = None;
                 self.control.send(&FromKeeper::Swept { killed });
+                // Not before: it wakes us should somebody stop us on the way here.
+                if let Some(watcher) = self.watcher.take() {
+                    system::end_aside(watcher);
+                }
                 return ExitCode::SUCCESS;
             }
             if !alarmed {
-                let (left, detail) = describe_left();
+                let (left, detail) = describe_left(self.watcher);
                 self.control.send(&FromKeeper::Unkillable { left, detail });
                 alarmed = true;
             }
@@ -345,6 +336,19 @@ impl Life {
             swept.killed = population;
         }
         swept
+    }
+}
+
+/// Waits as `poll` does. When nothing happens for a moment, it first gives back the pages of the
+/// program that are not needed until something does; they come back in microseconds. Not at once: an
+/// agent may make us wake up often.
+pub fn wait_at_rest(fds: &mut [PollFd<'_>], at_most: Duration) {
+    const MOMENT: Duration = Duration::from_secs(1);
+    let timeout = |time| PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
+    // An error only makes the caller look again.
+    if poll(fds, timeout(at_most.min(MOMENT))) == Ok(0) && at_most > MOMENT {
+        system::release_program_pages();
+        poll(fds, timeout(at_most.saturating_sub(MOMENT))).ok();
     }
 }
 

@@ -10,6 +10,7 @@
 mod channel;
 #[cfg(target_os = "linux")]
 mod confine;
+mod filter;
 mod group;
 pub mod launch;
 mod life;
@@ -95,7 +96,7 @@ fn run(session: &str, containment: &str, slots: Option<&Slots>) -> Option<ExitCo
     let namespace = strong.then(|| create_namespace(group.as_ref(), &control)).flatten();
     let watcher = watch_over_us(&control);
     // After the namespace: its maps can be written only from a process that may be inspected.
-    system::protect_from_inspection();
+    crate::process::protect_from_inspection();
     let tier = Tier::from_parts(namespace.is_some(), group.is_some());
     control.send(&FromKeeper::Ready {
         keeper: process::identity(std::process::id())?,

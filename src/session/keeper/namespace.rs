@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::Channel;
 use super::group::task_cap;
-use super::life::{ending_of, signal_agent};
+use super::life::{ending_of, signal_agent, wait_at_rest};
 use super::protocol::{FromKeeper, Order, StartFailure, StartStep, ToKeeper};
 use super::signals::Signals;
 use super::start;
@@ -216,7 +216,7 @@ impl Init {
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.lifeline.as_fd(), PollFlags::empty()),
             ];
-            poll(&mut fds, PollTimeout::NONE).ok();
+            wait_at_rest(&mut fds, Duration::MAX);
             for message in self.channel.receive::<ToKeeper>() {
                 match message {
                     ToKeeper::Go(order) => leader = self.start(&order),
@@ -235,7 +235,7 @@ impl Init {
 
     fn start(&mut self, order: &Order) -> Option<Pid> {
         // Not before: the keeper opens our mounts when we are up.
-        system::protect_from_inspection();
+        crate::process::protect_from_inspection();
         let max_tasks = self.has_cap.then(|| task_cap(order.max_processes));
         let order = Order { max_tasks, ..order.clone() };
         let started = start::start(&order, Birthplace::default());

@@ -6,6 +6,7 @@
 //! direct children over and over therefore reaches everything, and the kernel's answer "no child
 //! left" (ECHILD) is the certificate.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -30,7 +31,10 @@ pub struct Swept {
     pub empty: bool,
 }
 
-/// Kills and collects until nothing but `spared` is left or the time is up.
+/// Kills and collects until nothing is left or the time is up.
+///
+/// `spared` is a child that stands aside (see [`process::system::fork_aside`]): the kernel's answer leaves it
+/// out.
 pub fn sweep(
     leader: Option<Pid>,
     spared: Option<Pid>,
@@ -40,18 +44,21 @@ pub fn sweep(
     let spared = spared.and_then(|pid| u32::try_from(pid.as_raw()).ok());
     let until = Instant::now() + within;
     let mut swept = Swept { killed: 0, leader: None, empty: false };
+    // A child keeps its number until it is collected, and needs only one signal.
+    let mut signalled = BTreeSet::new();
     if let Some(leader) = leader {
         // Its group exists as long as the leader is not collected; most of a tree goes at once.
         killpg(leader, Signal::SIGKILL).ok();
     }
     loop {
         for child in process::own_children().into_iter().filter(|child| Some(*child) != spared) {
-            if let Ok(number) = i32::try_from(child) {
+            if signalled.insert(child)
+                && let Ok(number) = i32::try_from(child)
+            {
                 kill(Pid::from_raw(number), Signal::SIGKILL).ok();
             }
         }
-        let is_alone = |spared: u32| process::own_children() == [spared];
-        if collect(leader, &mut swept) || spared.is_some_and(is_alone) {
+        if collect(leader, &mut swept, &mut signalled) {
             swept.empty = true;
             return swept;
         }
@@ -63,11 +70,15 @@ pub fn sweep(
 }
 
 /// Collects every dead child; true when there is none left, dead or alive.
-fn collect(leader: Option<Pid>, swept: &mut Swept) -> bool {
+fn collect(leader: Option<Pid>, swept: &mut Swept, signalled: &mut BTreeSet<u32>) -> bool {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) => return false,
             Ok(status) => {
+                // Its number may come back as another child.
+                if let Some(child) = status.pid().and_then(|pid| u32::try_from(pid.as_raw()).ok()) {
+                    signalled.remove(&child);
+                }
                 if matches!(status, WaitStatus::Signaled(_, Signal::SIGKILL, _)) {
                     swept.killed += 1;
                 }
@@ -82,16 +93,13 @@ fn collect(leader: Option<Pid>, swept: &mut Swept) -> bool {
 }
 
 /// What is left, for people: process ids, states and where the kernel holds them.
-pub fn describe_left() -> (u32, String) {
-    let left: Vec<_> =
-        process::descendants(own_pid()).into_iter().filter(|stat| !stat.is_dead()).collect();
+pub fn describe_left(spared: Option<Pid>) -> (u32, String) {
+    let spared = spared.and_then(|pid| u32::try_from(pid.as_raw()).ok());
+    let mut left = process::descendants(std::process::id());
+    left.retain(|stat| !stat.is_dead() && Some(stat.pid) != spared);
     let detail: Vec<String> = left
         .iter()
         .map(|stat| format!("{} {} {}", stat.pid, stat.state, process::waits_in(stat.pid)))
         .collect();
     (u32::try_from(left.len()).unwrap_or(u32::MAX).max(1), detail.join(", "))
-}
-
-fn own_pid() -> u32 {
-    std::process::id()
 }

@@ -20,16 +20,17 @@ use crate::process::system;
 /// Between two signals to a keeper whose heartbeat is gone.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Starts it; none if the machine refuses, which only costs this protection.
+/// Starts it, aside from the children that the sweep waits for; none if the machine refuses, which only costs this protection.
 pub fn start(control: &Channel) -> Option<Pid> {
     let keeper = getpid();
-    system::fork_into(|| {
+    system::fork_aside(|| {
         SigSet::all().thread_set_mask().ok();
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).ok();
         let Ok(lifeline) = nix::unistd::dup(control) else { return 1 };
         close_all_but(&[&lifeline]);
         start::set_name(std::ffi::OsStr::new("heartbeat-watch"));
-        system::protect_from_inspection();
+        crate::process::protect_from_inspection();
+        system::release_program_pages();
         while getppid() == keeper && !is_hung_up(&lifeline, PollTimeout::NONE) {}
         // Again and again: it may be stopped in the middle of its sweep. It ends us when that is done.
         while getppid() == keeper {

@@ -4,6 +4,8 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::str::FromStr;
@@ -33,11 +35,15 @@ enum Kind {
     Connect,
     Socket,
     ShedMark,
+    Datagram,
+    Listen,
+    Reschedule,
+    LendOwner,
     ForkBomb,
     IdleConnections,
 }
 
-const KINDS: [(&str, Kind); 11] = [
+const KINDS: [(&str, Kind); 15] = [
     ("read", Kind::Read),
     ("write", Kind::Write),
     ("list", Kind::List),
@@ -47,6 +53,10 @@ const KINDS: [(&str, Kind); 11] = [
     ("connect", Kind::Connect),
     ("socket", Kind::Socket),
     ("shed-mark", Kind::ShedMark),
+    ("datagram", Kind::Datagram),
+    ("listen", Kind::Listen),
+    ("reschedule", Kind::Reschedule),
+    ("lend-owner", Kind::LendOwner),
     ("fork-bomb", Kind::ForkBomb),
     ("idle-connections", Kind::IdleConnections),
 ];
@@ -86,6 +96,10 @@ impl Attack {
             }
             Kind::Socket => UnixStream::connect(target).map(|_| "connected".to_owned()),
             Kind::ShedMark => shed_mark(),
+            Kind::Datagram => send_datagram(Path::new(target)),
+            Kind::Listen => listen_anywhere(),
+            Kind::Reschedule => reschedule(target),
+            Kind::LendOwner => lend_owner(),
             Kind::IdleConnections => hold_connections(target),
             Kind::ForkBomb => Ok(fork_bomb(target.parse().unwrap_or(4_000), canary)),
         }
@@ -108,6 +122,50 @@ pub fn report(attacks: &[Attack], canary: &Canary) -> Value {
         results.insert(format!("{name}:{}", attack.target), Value::String(result));
     }
     json!({ "reached": reached, "results": results })
+}
+
+/// One of a pair of sockets can be turned to any path.
+fn send_datagram(path: &Path) -> io::Result<String> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, connect, socketpair};
+    let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
+    let (one, _other) = socketpair(family, kind, None, SockFlag::empty())?;
+    connect(one.as_raw_fd(), &nix::sys::socket::UnixAddr::new(path)?)?;
+    Ok("connected".to_owned())
+}
+
+/// Without an address the system chooses one, on every interface.
+fn listen_anywhere() -> io::Result<String> {
+    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, listen, socket};
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None)?;
+    listen(&socket, Backlog::new(1)?)?;
+    Ok("listening".to_owned())
+}
+
+#[cfg(target_os = "linux")]
+fn reschedule(process: &str) -> io::Result<String> {
+    use nix::sched::{sched_getaffinity, sched_setaffinity};
+    let process = Pid::from_raw(process.parse().map_err(io::Error::other)?);
+    sched_setaffinity(process, &sched_getaffinity(process)?)?;
+    Ok("set".to_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reschedule(_process: &str) -> io::Result<String> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// A program that runs as its owner, whoever starts it.
+fn lend_owner() -> io::Result<String> {
+    let program = std::env::temp_dir().join("lent");
+    File::create(&program)?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755))?;
+    let mode = fs::metadata(&program)?.permissions().mode();
+    fs::remove_file(&program)?;
+    if mode & 0o4000 == 0 {
+        Err(io::Error::other("the bit is not set"))
+    } else {
+        Ok("set".to_owned())
+    }
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -3,8 +3,9 @@ import { byId, clock, h, mark, say } from "./dom.js";
 import * as views from "./views.js";
 import { missing, story, waiting } from "./finding.js";
 import * as items from "./items.js";
+import { figureTable, runPage, sessionPage } from "./run.js";
 
-const page = { state: null, skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", paused: false, all: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
+const page = { state: null, skew: 0, runs: [], findings: [], lines: [], seq: 0, measure: "Duration", figures: null, by: "Days", paused: false, all: false, filter: new URLSearchParams(location.search).get("q") ?? "" };
 const now = () => Date.now() + page.skew;
 
 async function read(path) {
@@ -29,6 +30,7 @@ async function act(path, done, body) {
 const acts = {
   open: (key) => { location.hash = `#item/${key}`; },
   stop: (session) => act(`/api/sessions/${session}/stop`, "Stopping the session; its item will be parked."),
+  retryMany: (wanted, count) => act("/api/retry", `${count === 1 ? "1 item is" : `${count} items are`} queued again.`, { state: wanted.state, reason: wanted.reason || null, q: wanted.q, count }).then(() => true, () => false),
   retry: (key) => act(`/api/retry/${key}`, `${key} is queued again.`).catch(() => {}),
   feedback: (key, opinion, note) => act(`/api/feedback/${key}`, `Marked as ${opinion}.`, { opinion, note }).then(() => { listsSoon(); return true; }, () => false),
 };
@@ -46,7 +48,9 @@ function show() {
   views.history(page.runs, page.measure);
   const running = state.run && !state.run.ended_at && !state.run.lost;
   const button = byId("run-now");
-  button.disabled = !state.can.run || running || document.body.dataset.link === "lost";
+  const lost = document.body.dataset.link === "lost";
+  button.disabled = !state.can.run || running || lost;
+  byId("schedule-pause").disabled = lost;
   mark(button, "title", state.can.run ? null : "This process does a single run; start the service to run on demand.");
   document.title = `${running ? `● ${state.sessions.length} running · ` : ""}heartbeat`;
   say(byId("version"), `heartbeat ${state.version}`);
@@ -67,9 +71,12 @@ function take(state) {
 }
 
 async function refreshLists() {
-  [page.runs, page.findings] = await Promise.all([read("/api/runs?limit=60"), read("/api/findings?limit=100")]);
+  [page.runs, page.findings, page.figures] = await Promise.all([read("/api/runs?limit=60"), read("/api/findings?limit=100"), read("/api/figures")]);
+  showFigures();
   show();
 }
+
+const showFigures = () => page.figures && byId("figures").replaceChildren(...figureTable(page.figures, page.by));
 
 let listsDue = null;
 function listsSoon() {
@@ -83,7 +90,7 @@ function linked(link, text) {
   const banner = byId("banner");
   banner.hidden = link !== "lost";
   if (link === "lost") say(banner, `Connection lost. Last update at ${clock(page.updated ?? now())}; reconnecting…`);
-  if (link === "lost") byId("run-now").disabled = true;
+  if (link === "lost") byId("run-now").disabled = byId("schedule-pause").disabled = true;
   else show();
 }
 
@@ -146,6 +153,9 @@ function toast(text) {
   toast.timer = setTimeout(() => element.classList.remove("shown"), Math.max(4000, text.length * 60)); // Long enough to be read.
 }
 
+/** Pages that open over the first one, each with its data and who draws it. */
+const PAGES = { item: ["/api/items/", story], run: ["/api/runs/", runPage], session: ["/api/sessions/", sessionPage] };
+const PAGE = /^#(item|run|session)\/(.+)$/;
 const LIST = /^#\/items\b/;
 /** The list that a story was opened from; closing the story leads back to it. */
 let listBelow = "";
@@ -171,7 +181,7 @@ async function openList() {
   try {
     const list = await load(0);
     if (!LIST.test(location.hash)) return;
-    items.show(dialog, list, asked, { load, open: acts.open, close: () => dialog.close(), go: (to) => history.replaceState(null, "", to) || openList() });
+    items.show(dialog, list, asked, { load, open: acts.open, retryMany: (count) => acts.retryMany(asked, count).then((done) => done && openList()), close: () => dialog.close(), go: (to) => history.replaceState(null, "", to) || openList() });
   } catch (error) {
     dialog.replaceChildren(...items.failed(error.message, () => dialog.close()));
   }
@@ -184,48 +194,54 @@ async function openFromAddress() {
     if (dialog.open) dialog.close();
     return openList();
   }
-  if (!/^#item\//.test(location.hash)) {
+  if (!PAGE.test(location.hash)) {
     listBelow = "";
     if (byId("items").open) byId("items").close();
   }
-  const key = decodeURIComponent(location.hash.match(/^#item\/(.+)$/)?.[1] ?? "");
-  if (!key) return dialog.open && dialog.close();
+  const [, kind, id] = location.hash.match(PAGE) ?? [];
+  if (!kind) return dialog.open && dialog.close();
+  const key = decodeURIComponent(id);
+  const [path, make] = PAGES[kind];
   const close = () => dialog.close();
-  dialog.replaceChildren(...waiting(key, close));
+  const address = location.hash;
+  const title = kind === "item" ? key : `${kind} ${key.slice(0, 18)}`;
+  dialog.replaceChildren(...waiting(title, close));
   if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+  const retry = (item, button) => { button.disabled = true; acts.retry(item); };
   try {
-    const data = await read(`/api/items/${key}`);
-    const retry = (item, button) => { button.disabled = true; acts.retry(item); };
-    dialog.replaceChildren(...story(data, { close, retry, feedback: acts.feedback }));
+    const data = await read(path + key);
+    if (location.hash === address) dialog.replaceChildren(...make(data, { close, retry, feedback: acts.feedback, open: acts.open }));
   } catch (error) {
-    dialog.replaceChildren(...missing(key, error.message, close));
+    if (location.hash === address) dialog.replaceChildren(...missing(title, error.message, close));
   }
 }
 
-function choose(measure) {
-  page.measure = measure;
-  for (const button of byId("measures").children) {
-    const is = button.textContent === measure;
-    mark(button, "aria-checked", String(is));
-    button.tabIndex = is ? 0 : -1;
-  }
-  views.history(page.runs, measure);
+/** A row of buttons of which one is chosen, by mouse or arrow keys. */
+function choices(group, names, chosen, choose) {
+  const pick = (name) => {
+    for (const button of group.children) {
+      mark(button, "aria-checked", String(button.textContent === name));
+      button.tabIndex = button.textContent === name ? 0 : -1;
+    }
+    choose(name);
+  };
+  group.append(...names.map((name) => h("button", { role: "radio", onclick: () => pick(name) }, name)));
+  group.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    const all = [...group.children];
+    const next = all[(all.indexOf(document.activeElement) + by + all.length) % all.length];
+    next.focus();
+    pick(next.textContent);
+    event.preventDefault();
+  });
+  pick(chosen);
 }
 
 function prepare() {
-  for (const measure of Object.keys(views.MEASURES)) {
-    byId("measures").append(h("button", { role: "radio", onclick: () => choose(measure) }, measure));
-  }
-  byId("measures").addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!by) return;
-    const all = [...byId("measures").children];
-    const next = all[(all.indexOf(document.activeElement) + by + all.length) % all.length];
-    next.focus();
-    choose(next.textContent);
-    event.preventDefault();
-  });
-  choose(page.measure);
+  choices(byId("measures"), Object.keys(views.MEASURES), page.measure, (measure) => { page.measure = measure; views.history(page.runs, measure); });
+  choices(byId("figures-by"), ["Days", "Weeks"], page.by, (by) => { page.by = by; showFigures(); });
   byId("filter").value = page.filter;
   byId("filter").addEventListener("input", (event) => {
     page.filter = event.target.value;
@@ -249,6 +265,10 @@ function prepare() {
     byId("findings").querySelector("li:nth-child(7) button")?.focus();
   });
   byId("run-now").addEventListener("click", () => act("/api/run", "Run started.").catch(() => {}));
+  byId("schedule-pause").addEventListener("click", () => {
+    const paused = page.state?.schedule.paused;
+    act(paused ? "/api/resume" : "/api/pause", paused ? "The schedule is followed again." : "Schedule paused: no scheduled run starts until it is resumed. Run now still works.").catch(() => {});
+  });
   byId("health").addEventListener("click", () => {
     const dialog = byId("reasons");
     if (!page.state) return;
@@ -257,7 +277,7 @@ function prepare() {
   });
   const without = () => history.pushState(null, "", location.pathname + location.search);
   byId("story").addEventListener("close", () => {
-    if (!/^#item\//.test(location.hash)) return;
+    if (!PAGE.test(location.hash)) return;
     if (listBelow && byId("items").open) history.pushState(null, "", listBelow);
     else without();
   });

@@ -61,6 +61,12 @@ export const link = (address, ...content) => isPage(address)
   ? h("a", { href: new URL(address).href, target: "_blank", rel: "noopener noreferrer" }, ...content)
   : h("span", ...content);
 
+/** A line of the log without its time, which stands beside it in the reader's own zone. */
+export const untimed = (line) => line.replace(/^\d\d:\d\d:\d\d.*?  +/, "");
+
+/** Text with its `code` as code. */
+export const prose = (text) => String(text ?? "").split(/(`[^`\n]+`)/).filter(Boolean).map((piece) => (/^`.+`$/.test(piece) ? h("code", piece.slice(1, -1)) : piece));
+
 export const words = (code) => String(code ?? "").replaceAll("_", " ");
 
 /** Reason codes as readable text; codes without an entry are shown as they are. */

@@ -1,5 +1,6 @@
 // One item: its findings in full, its sessions and its events.
-import { because, clock, dollars, ending, h, isPage, lasted, link, moment, phaseName, short, words } from "./dom.js";
+import { because, clock, h, isPage, link, moment, phaseName, prose, short, untimed, words } from "./dom.js";
+import { sessionTable } from "./run.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const toneOf = { low: "good", medium: "warn", high: "bad" };
@@ -13,10 +14,10 @@ export function story(data, act) {
       h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, `revision ${item.revision}`)),
       h("div.row", isPage(item.url) && link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
       data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. The agent did not get it as ordinary text; look at the work item's source before you trust it.`),
-      item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: ${item.verdict.reason}`)),
+      item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
       findings.length ? findings.map((row, index) => finding(row, index === 0 && act.feedback, item.key)) : h("p.empty", "No findings yet."),
-      sessions.length > 0 && part("Sessions", table(sessions)),
-      part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\dZ? +/, "")))))),
+      sessions.length > 0 && part("Sessions", sessionTable(sessions)),
+      part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", untimed(line.line)))))),
     ),
   ];
 }
@@ -27,11 +28,11 @@ function finding(row, feedback, key) {
   const found = row.finding;
   return h("article.found",
     h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, `revision ${row.revision}`)),
-    h("p.prose", found.summary),
-    found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", cause)))),
-    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", file.reason))))),
-    found.suggested_change && part("Suggested change", h("p.prose", found.suggested_change)),
-    found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", question)))),
+    h("p.prose", prose(found.summary)),
+    found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", prose(cause))))),
+    found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", prose(file.reason)))))),
+    found.suggested_change && part("Suggested change", h("p.prose", prose(found.suggested_change))),
+    found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", prose(question))))),
     feedback && opinions(row, feedback, key));
 }
 
@@ -47,14 +48,6 @@ function opinions(row, feedback, key) {
     said.textContent = `Marked as ${opinion}.`;
   } }, opinion));
   return part("Was it useful?", h("div.opinions", { role: "group", "aria-label": "Feedback on this finding" }, ...buttons, note, said));
-}
-
-function table(sessions) {
-  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": "Sessions of this item" }, h("table",
-    h("thead", h("tr", ...["Started", "Stage", "Outcome"].map((name) => h("th", { scope: "col" }, name)), ...["Attempt", "Duration", "Cost"].map((name) => h("th.num", { scope: "col" }, name)))),
-    h("tbody", sessions.map((row) => h("tr",
-      h("td", moment(row.started_at)), h("td", words(row.stage)), h("td", ending(row.outcome)), h("td.num", String(row.attempt)),
-      h("td.num", row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–"), h("td.num", row.usage ? dollars(row.usage.cost) : "–"))))));
 }
 
 export const missing = (key, message, close) => [

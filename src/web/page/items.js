@@ -1,10 +1,10 @@
 // All known items: states and reasons to choose from, words to look for, and the list.
-import { STATES, STATE_TONES, because, h, moment, plural, short } from "./dom.js";
+import { STATES, STATE_TONES, because, h, moment, plural, prose, short } from "./dom.js";
 
 /** What an address like `#/items?state=parked&q=cart` asks for. */
 export function asked(hash) {
   const given = new URLSearchParams(hash.split("?")[1] ?? "");
-  return { state: given.get("state") ?? "", reason: given.get("reason") ?? "", q: given.get("q") ?? "" };
+  return { state: given.get("state") ?? "", reason: given.get("reason") ?? "", q: given.get("q") ?? "", sort: given.get("sort") ?? "" };
 }
 
 export const query = (wanted) => String(new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)));
@@ -33,24 +33,27 @@ export function show(dialog, list, wanted, act) {
   } });
   words.value = wanted.q;
   dialog.replaceChildren(bar("Items", act.close), h("div.inside", h("label.words", words), h("nav.facets", { "aria-label": "State" }), h("nav.facets", { "aria-label": "Reason" }),
-    h("p.note", { role: "status" }), h("ul.list"), h("button.more", "Show more")));
+    h("div.row", h("p.note", { role: "status" }), h("nav.facets", { "aria-label": "Sort" }), h("button.requeue")), h("ul.list"), h("button.more", "Show more")));
   renew(dialog, list, wanted, act);
 }
 
 /** Everything but the field that somebody types in. */
 function renew(dialog, list, wanted, act) {
-  const [states, reasons] = dialog.querySelectorAll("nav");
+  const [states, reasons, sorts] = dialog.querySelectorAll("nav");
   const choice = (is, to, text) => h("a", { href: address(to), "aria-current": is && "true" }, text);
-  const { q } = wanted;
-  states.replaceChildren(choice(!wanted.state, { q }, `all ${sum(list.facets)}`),
+  const { q, sort } = wanted;
+  states.replaceChildren(choice(!wanted.state, { q, sort }, `all ${sum(list.facets)}`),
     ...Object.keys(STATES).map((state) => [state, sum(list.facets.filter((facet) => facet.state === state))]).filter(([state, count]) => count || state === wanted.state)
-      .map(([state, count]) => choice(state === wanted.state, { state, q }, `${count} ${STATES[state]}`)));
+      .map(([state, count]) => choice(state === wanted.state, { state, q, sort }, `${count} ${STATES[state]}`)));
   const fitting = list.facets.filter((facet) => !wanted.state || facet.state === wanted.state);
   const codes = [...new Set(fitting.map((facet) => facet.reason))];
   reasons.hidden = codes.length < 2 && !wanted.reason;
-  reasons.replaceChildren(choice(!wanted.reason, { state: wanted.state, q }, "any reason"), ...codes.map((reason) =>
-    choice(reason === wanted.reason, { state: wanted.state, reason, q }, `${sum(fitting.filter((facet) => facet.reason === reason))} ${because(reason)}`)));
-  dialog.querySelector("[role=status]").textContent = list.total ? `${plural(list.total, "item")}, last changed first` : "No item fits.";
+  reasons.replaceChildren(choice(!wanted.reason, { state: wanted.state, q, sort }, "any reason"), ...codes.map((reason) =>
+    choice(reason === wanted.reason, { state: wanted.state, reason, q, sort }, `${sum(fitting.filter((facet) => facet.reason === reason))} ${because(reason)}`)));
+  dialog.querySelector("[role=status]").textContent = list.total ? `${plural(list.total, "item")}, sorted by` : "No item fits.";
+  sorts.hidden = list.total < 2;
+  sorts.replaceChildren(...Object.entries({ "": "last change", number: "number", attempts: "attempts" }).map(([name, text]) => choice(name === sort, { ...wanted, sort: name }, text)));
+  requeue(dialog.querySelector(".requeue"), list.total, wanted, act);
   const rows = dialog.querySelector("ul.list");
   rows.replaceChildren(...list.items.map((item) => row(item, act)));
   const more = dialog.querySelector(".more");
@@ -65,11 +68,28 @@ function renew(dialog, list, wanted, act) {
   left();
 }
 
+/** Requeues everything that is listed, after a question with the count. */
+function requeue(old, count, wanted, act) {
+  const text = `Requeue ${count === 1 ? "this item" : `these ${count} items`}`;
+  const button = h("button.requeue", text);
+  button.hidden = !count || !["done", "settled", "failed", "parked"].includes(wanted.state);
+  button.onclick = () => {
+    if (button.classList.contains("sure")) {
+      button.disabled = true;
+      return act.retryMany(count);
+    }
+    button.classList.add("sure");
+    button.textContent = `Really requeue ${plural(count, "item")}? Each is triaged again, which costs money.`;
+    setTimeout(() => { if (!button.disabled) { button.classList.remove("sure"); button.textContent = text; } }, 8000);
+  };
+  old.replaceWith(button);
+}
+
 function row(item, act) {
   const facts = [item.item_type, because(item.reason), item.attempts ? plural(item.attempts, "attempt") : null, `changed ${moment(item.last_changed)}`];
   return h("li",
     h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), item.alarm && tag("bad", "hidden text"), tag(STATE_TONES[item.state], STATES[item.state])),
-    item.triage && h("p", `Triage: ${item.triage}`),
+    item.triage && h("p", "Triage: ", prose(item.triage)),
     item.alarm && h("p", `Hidden text: ${item.alarm}`),
     h("div.facts", facts.filter(Boolean).map((fact) => h("span", fact))));
 }

@@ -1,5 +1,5 @@
 // The parts of the page, each a function of the newest state.
-import { STATES, because, byId, clock, dollars, h, keyed, lasted, mark, moment, phaseName, plural, say, short, span, words } from "./dom.js";
+import { STATES, because, byId, clock, dollars, h, keyed, lasted, mark, moment, phaseName, plural, prose, say, short, span, untimed, words } from "./dom.js";
 
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
@@ -38,7 +38,7 @@ export function run(state, now) {
     ["Fetch", "fetch", figures.fetched ?? 0, fetchedNote],
     ["Triage", "triage", figures.triaged ?? 0, run ? `${deep} for deep analysis, ${figures.settled ?? figures.settled_by_triage ?? 0} settled` : ""],
     ["Analyse", "analyse", figures.analysed ?? 0, run ? `of ${toAnalyse}, ${plural(figures.failed ?? figures.failed_sessions ?? 0, "failure")}` : ""],
-    ["Result", "result", run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "crashed") : `${dollars(figures.cost)} so far`],
+    ["Result", "result", run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "crashed") + (figures.cost_at_worst ? `; up to ${dollars(figures.cost_at_worst)} more: sessions that did not report their cost` : "") : `${dollars(figures.cost)} so far`],
   ];
   keyed(byId("stages"), stages, (row) => row[0],
     (row) => h("li.stage", h("h3", row[0], h("span.is")), h("div.big"), h("div.small")),
@@ -72,7 +72,9 @@ function lastUseful(state, run, live) {
   line.hidden = !useful || live || useful.run === run?.run;
   if (line.hidden) return;
   const { triaged, settled_by_triage, analysed, cost } = useful.summary;
-  say(line, `Last run with work: ${moment(useful.started_at)}, ${plural(triaged, "item")} triaged, ${settled_by_triage} settled, ${plural(analysed, "finding")}, ${dollars(cost)}`);
+  const link = line.firstElementChild;
+  mark(link, "href", `#run/${useful.run}`);
+  say(link, `Last run with work: ${moment(useful.started_at)}, ${plural(triaged, "item")} triaged, ${settled_by_triage} settled, ${plural(analysed, "finding")}, ${dollars(cost)}`);
 }
 
 function note(state, run, live, now) {
@@ -81,8 +83,18 @@ function note(state, run, live, now) {
   else if (run?.lost) text = `crashed; started ${moment(run.started_at)}`;
   else if (run) text = `ended ${moment(run.ended_at)} after ${lasted(took(run))}`;
   say(byId("run-note"), text);
-  const next = state.schedule.next_run;
-  say(byId("schedule"), next ? `next run in ${span(Date.parse(next) - now)}` : "no run scheduled");
+  const link = byId("run-link");
+  link.hidden = !run;
+  if (run) mark(link, "href", `#run/${run.run}`);
+  schedule(state, now);
+}
+
+function schedule(state, now) {
+  const { next_run: next, paused, cron, timezone } = state.schedule;
+  say(byId("schedule"), paused ? "paused" : next ? `next run in ${span(Date.parse(next) - now)}` : "no run scheduled");
+  mark(byId("schedule-row"), "data-tone", paused ? "warn" : null);
+  say(byId("schedule-state"), paused ? `Schedule paused since ${moment(paused.since)}${paused.note ? `: ${paused.note}` : ""}` : `Schedule ${cron} (${timezone})`);
+  say(byId("schedule-pause"), paused ? "Resume schedule" : "Pause schedule");
 }
 
 export function sessions(state, now, act) {
@@ -114,7 +126,7 @@ function slot(row, act) {
     act.stop(row.session).catch(() => { stop.disabled = false; stop.classList.remove("sure"); say(stop, "Stop"); });
   });
   return h("li.slot.live",
-    h("div.row", tag("info", row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
+    h("div.row", h("a.tag", { "data-tone": "info", href: `#session/${row.session}` }, row.stage === "deep" ? "analysis" : "triage"), h("div.title", title), h("span.tag.verdict"), stop),
     h("progress", { max: "1", "aria-label": "Time used, of the limit" }),
     h("div.facts", h("span.evidence"), h("span.time"), h("span.tree"), h("span.what"), h("span.money"), h("span.who")));
 }
@@ -215,7 +227,7 @@ export function findings(rows, filter, act, all) {
     (row) => h("li",
       h("div.row", h("div.title", h("button.plain", { onclick: () => act.open(row.key) }, h("span.number", short(row.key)), ` ${row.title}`)),
         tag(row.risk === "high" ? "bad" : row.risk === "medium" ? "warn" : "good", `${row.risk} risk`), tag(undefined, `${row.effort} effort`)),
-      h("p", row.summary),
+      h("p", prose(row.summary)),
       h("div.facts", h("span", moment(row.created_at)), h("span", plural(row.files, "file")), h("span", `${row.confidence} confidence`))),
     () => {});
 }
@@ -226,7 +238,7 @@ const LIMIT = 400;
 export function activity(lines, paused) {
   if (paused) return;
   keyed(byId("activity"), lines.slice(0, LIMIT), (line) => line.seq,
-    (line) => h(/ALARM|SURVIVORS/.test(line.line) ? "li.alarm" : "li", h("time", { datetime: line.at }, clock(line.at)), h("span", line.line.replace(/^\d\d:\d\d:\d\dZ? +/, ""))),
+    (line) => h(/ALARM|SURVIVORS/.test(line.line) ? "li.alarm" : "li", h("time", { datetime: line.at }, clock(line.at)), h("span", untimed(line.line))),
     () => {});
 }
 
@@ -243,7 +255,7 @@ export function history(runs, measure) {
   const shown = runs.filter((run) => run.ended_at).slice(0, 40).reverse();
   byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "No runs yet.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
-    h("td", moment(run.started_at)), h("td", words(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
+    h("td", h("a", { href: `#run/${run.run}` }, moment(run.started_at))), h("td", words(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
     h("td.num", String(run.summary?.sessions ?? "–")), h("td.num", String(run.summary?.analysed ?? "–")), h("td.num", run.summary ? dollars(run.summary.cost) : "–"))));
 }
 

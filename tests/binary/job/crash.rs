@@ -1,4 +1,5 @@
-//! Kill -9 at random moments: nothing lost, nothing counted twice, nothing left alive.
+//! Ended at random moments, by kill -9 or a shutdown: nothing lost, nothing counted twice, nothing
+//! left alive.
 
 use nix::sys::signal::Signal;
 
@@ -7,6 +8,7 @@ use support::eventually;
 
 /// How many times heartbeat is killed; one run between two kills makes progress.
 const KILLS: u64 = 30;
+const SHUTDOWNS: u64 = 15;
 
 /// A small generator of its own, so that a failing sequence can be repeated.
 struct Chance(u64);
@@ -21,25 +23,51 @@ impl Chance {
 
 #[test]
 fn killed_thirty_times_every_item_ends_once_or_waits_visibly() {
+    end_at_random_moments(Signal::SIGKILL, KILLS, |world| {
+        eventually("the end of every process", || world.session_processes().is_empty());
+    });
+}
+
+/// What a kill leaves to the next start, a shutdown has in order when the process is gone.
+#[test]
+fn after_each_shutdown_no_process_is_left_and_every_item_is_in_one_visible_state() {
+    end_at_random_moments(Signal::SIGTERM, SHUTDOWNS, |world| {
+        assert_eq!(world.session_processes(), Vec::<u32>::new());
+        if stored_events(world) == 0 {
+            return;
+        }
+        let open = [
+            "heartbeat_active_sessions",
+            "runs WHERE ended_at IS NULL",
+            "budget WHERE spent IS NULL",
+            "heartbeat_state WHERE phase = 'claimed'",
+        ];
+        for table in open {
+            assert_eq!(world.figure(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
+        }
+    });
+}
+
+/// Ends `heartbeat --once` `times` times with `signal`, and looks at what is left each time.
+fn end_at_random_moments(signal: Signal, times: u64, look: impl Fn(&World)) {
     let seed = std::env::var("HEARTBEAT_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(7);
-    println!("HEARTBEAT_TEST_SEED={seed}");
+    eprintln!("HEARTBEAT_TEST_SEED={seed}");
     let mut chance = Chance(seed);
     let mut world = World::new(40);
-    for kill in 0..KILLS {
-        // Every few kills a new state, so that there is always something in flight to kill.
-        if kill % 5 == 0 {
-            finish_and_check(&world, kill > 0);
+    for end in 0..times {
+        // Every few times a new state, so that there is always something in flight.
+        if end % 5 == 0 {
+            finish_and_check(&world, end > 0);
             world = World::new(40);
         }
-        let run = Running::start(world.demo(&["--once", "--set", "dedupe.retry_delay=0s"]));
+        let mut run = Running::start(world.demo(&["--once", "--set", "dedupe.retry_delay=0s"]));
         let events = chance.next(120);
-        let mut run = run;
-        eventually("the moment to kill", || run.ended() || stored_events(&world) >= events);
+        eventually("the moment to end it", || run.ended() || stored_events(&world) >= events);
         if !run.ended() {
-            run.signal(Signal::SIGKILL);
+            run.signal(signal);
         }
         run.output();
-        eventually("the end of every process", || world.session_processes().is_empty());
+        look(&world);
     }
     finish_and_check(&world, true);
 }

@@ -6,5 +6,5 @@ mod daemon;
 mod demo;
 mod exit_codes;
 mod limits;
-mod world;
+pub mod world;
 mod write_back;

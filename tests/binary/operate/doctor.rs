@@ -65,6 +65,31 @@ async fn a_good_setting_is_ready_and_stays_untouched() {
     let said = world.run(&["doctor"]).await;
     assert!(said.stdout.contains("Ready"), "{}", said.stdout);
     assert!(!said.stdout.contains(TOKEN));
+    assert_columns(&said.stdout);
+}
+
+#[tokio::test]
+async fn the_question_of_the_first_scheduled_run_is_told_before_it() {
+    let world = well().await;
+    let asked = world.run(&["doctor", "--json", "--set", "schedule.first_run=ask"]).await;
+    let found = asked.json();
+    assert_eq!((asked.code(), &check(&found, "first run")["status"]), (0, &"warning".into()));
+    assert!(check(&found, "first run")["fix"].as_str().unwrap().contains("baseline"), "{found:#}");
+    world.run(&["--once", "--quiet"]).await;
+    let after = world.run(&["doctor", "--set", "schedule.first_run=ask"]).await.stdout;
+    assert!(!after.contains("first run"), "it is over: {after}");
+}
+
+/// Every row has its mark, its name and its finding in columns of their own.
+fn assert_columns(text: &str) {
+    const BEGIN: usize = "FAIL  containment  ".len();
+    let rows: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    assert!(rows.len() > 5, "{text}");
+    for row in rows {
+        let (name, found) = row.split_at(BEGIN.min(row.len()));
+        assert!(name.ends_with(' ') && !found.starts_with(' '), "{row:?} in\n{text}");
+        assert!(!found.is_empty(), "{row:?}");
+    }
 }
 
 #[tokio::test]

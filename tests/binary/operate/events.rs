@@ -96,6 +96,7 @@ async fn watch(world: &World, mut run: tokio::process::Child) -> Watched {
                 seen.insert(live["written_at"].as_str().unwrap().to_owned());
             }
         }
+        // Between two samples; what is waited for is the end of the run.
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }

@@ -2,6 +2,7 @@
 
 mod world;
 
+mod alarms;
 mod daemon;
 mod doctor;
 mod events;
@@ -9,6 +10,7 @@ mod feedback;
 mod http;
 mod kill;
 mod packaging;
+mod pause;
 mod report;
 mod service;
 mod terminal;

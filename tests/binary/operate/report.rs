@@ -218,6 +218,7 @@ async fn a_digest_that_failed_or_was_cut_off_by_a_crash_is_delivered_by_a_later_
 
 /// Every credential that heartbeat holds, in every text of a finding.
 const TELLTALE: &str = r#"
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"I know a-good-token and ghp_0123456789abcdefghij."}]}}'
 "$AGENT" simulate agent "$@" | sed 's/This answer comes from/the-agent-s-key_* a-good-token/g; s/Follow it through/a-good-token/g'
 "#;
 
@@ -242,7 +243,10 @@ async fn a_finding_that_holds_a_credential_shows_it_nowhere() {
     texts.push(world.run(&["status", "--json"]).await.stdout);
     let report = world.run(&["report", "--json"]).await.json();
     let finding = &report["findings"][0];
-    texts.push(world.run(&["show", finding["key"].as_str().unwrap(), "--json"]).await.stdout);
+    let story = world.run(&["show", finding["key"].as_str().unwrap(), "--json"]).await;
+    let said = &story.json()["transcript"]["lines"][0]["text"];
+    assert!(said.as_str().unwrap().contains("removed: it contains"), "{said}");
+    texts.push(story.stdout);
     let summary = finding["finding"]["summary"].as_str().unwrap();
     assert!(summary.contains("‹credential removed›"), "{summary}");
     for text in texts {

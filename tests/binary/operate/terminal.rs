@@ -197,3 +197,45 @@ async fn init_prints_one_json_document() {
     assert_eq!(said.json()["still_to_set"][0], "source.base_url");
     assert!(world.run(&["init", "--json", "--print"]).await.json()["text"].is_string());
 }
+
+#[tokio::test]
+async fn status_says_why_the_last_run_refused_in_the_words_of_the_run() {
+    let world = World::new().await;
+    let said = world.run(&["--once", "--set", "agent.command=[\"no-such-agent\"]"]).await;
+    assert_eq!(said.code(), 78, "{}", said.stderr);
+    let status = world.run(&["status"]).await.stdout;
+    let row = status.lines().find(|line| line.starts_with("because     ")).unwrap_or_default();
+    assert!(row.contains("no-such-agent"), "{status}");
+    world.run(&["--once", "--quiet"]).await;
+    let status = world.run(&["status"]).await.stdout;
+    assert!(!status.contains("\nbecause"), "the newest run worked: {status}");
+}
+
+#[tokio::test]
+async fn show_names_the_hidden_text_of_an_item() {
+    let world = World::new().await;
+    let said = world.run(&["--once", "--quiet"]).await;
+    assert_eq!(said.code(), 0, "{}", said.stderr);
+    let alarmed = |event: &&serde_json::Value| event["event"] == "text_alarm";
+    let key = world.events().iter().find(alarmed).unwrap()["item"].as_str().unwrap().to_owned();
+    let story = world.run(&["show", &key]).await.stdout;
+    let line = story.lines().find(|line| line.starts_with("ALARM: ")).unwrap_or_default();
+    assert!(line.contains("hidden") && line.contains("left out of every prompt"), "{story}");
+    let calm = world.run(&["items", "--json"]).await.json();
+    let calm = calm.as_array().unwrap().iter().find(|item| item["alarms"].is_null()).unwrap();
+    let story = world.run(&["show", calm["key"].as_str().unwrap()]).await.stdout;
+    assert!(!story.contains("\nALARM"), "{story}");
+}
+
+#[tokio::test]
+async fn the_log_on_a_terminal_is_in_local_time_and_the_json_log_in_utc() {
+    let world = World::new().await.with("TZ", "Asia/Tokyo");
+    let level = ["--once", "--quiet", "--log-level", "info"];
+    let said = world.run(&level).await;
+    let line = said.stderr.lines().next().unwrap_or_default();
+    assert!(line.contains(" JST "), "{line}");
+    let said = world.run(&[&level[..], &["--log-format", "json"]].concat()).await;
+    let line = said.stderr.lines().next().unwrap_or_default();
+    let stamp = serde_json::from_str::<serde_json::Value>(line).unwrap()["timestamp"].clone();
+    assert!(stamp.as_str().unwrap().ends_with('Z'), "{line}");
+}

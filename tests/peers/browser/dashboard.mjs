@@ -32,7 +32,8 @@ let signInAddress = null;
 
 /** A browser that has signed in, as a person does it: by the printed address. */
 async function signedIn(options) {
-  const context = await browser.newContext(options);
+  // Colours that are still on their way are nobody's colours.
+  const context = await browser.newContext({ reducedMotion: "reduce", ...options });
   const page = await context.newPage();
   await page.goto(signInAddress);
   assert.equal(page.url(), `${address}/`, "the address without the token");
@@ -161,7 +162,6 @@ async function drive() {
     return { delay: middle(window.delays), trip: middle(trips), count: window.delays.length };
   });
   done(`${count} events reached the page, half of them within ${delay} ms; a request takes ${trip.toFixed(1)} ms`);
-  // Colours that are still on their way are nobody's colours.
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
   await picture(page, "running-dark");
   await accessible(page, "running, dark");
@@ -178,7 +178,7 @@ async function drive() {
   await page.keyboard.press("Enter");
   await page.waitForSelector("#story[open] .found");
   assert.match(page.url(), /#item\/ado\/\d+$/);
-  assert.equal(await page.locator("#story a").count(), 0, "the demo's tracker has no pages, a browser opens no local files");
+  assert.equal(await page.locator('#story a:not([href^="#"])').count(), 0, "the demo's tracker has no pages, a browser opens no local files");
   await page.click(".opinions button:text-is('useful')");
   await page.waitForFunction(() => document.querySelector(".opinions [aria-pressed=true]")?.textContent === "useful");
   assert.ok((await (await page.request.get(`${address}/api/findings`)).json()).some((row) => row.feedback), "the opinion is stored");
@@ -189,6 +189,8 @@ async function drive() {
   done("a finding opens and closes by the keyboard, under an address of its own");
 
   await itemList(page);
+  await runAndSession(page);
+  await pauseAndRequeue(page);
   await truth();
   await hostile();
   await odd();
@@ -304,10 +306,84 @@ async function itemList(page) {
   done("counts lead to the list of items, cards open and lead back, the filter finds settled items");
 }
 
+/** The run has a page of its own, its sessions too; both open by the keyboard and by their address. */
+async function runAndSession(page) {
+  await page.waitForFunction(() => !document.querySelector(".slot.live"));
+  await page.focus("#run-link");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#story[open] .stages");
+  assert.match(page.url(), /#run\/[0-9a-f-]{36}$/);
+  const stages = await page.locator("#story .stage .is").allTextContents();
+  assert.equal(stages.length, 4);
+  assert.ok(stages.every((word) => /^(done|failed|skipped)$/.test(word)), stages.join());
+  assert.ok(await page.locator("#story ul.list li").count() > 5, "items with their decision");
+  const log = await page.locator("#story .lines li").allTextContents();
+  assert.ok(log.some((line) => /run +started/.test(line)) && log.every((line) => !/UTC/.test(line)), log[0]);
+  await picture(page, "run-light", false);
+  await accessible(page, "run");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("#story a[download]:text-is('HTML')")]);
+  assert.match(download.suggestedFilename(), /^heartbeat-\d{8}T\d{6}Z\.html$/);
+  assert.match(readFileSync(await download.path(), "utf8"), /<h1/);
+  done("a run has a page with stages, items, sessions, cost and log; its report is a file");
+  await page.click("#story td a[href^='#session/'] >> nth=-1");
+  await page.waitForSelector("#story[open] .pairs");
+  assert.match(page.url(), /#session\/[0-9a-f-]{36}$/);
+  assert.ok(await page.locator("#story .talk li").count() > 0, "what it read and said");
+  assert.match(await page.textContent("#story .talk"), /read/);
+  assert.ok(await page.locator("#story table tbody tr").count() > 0, "its liveness");
+  await picture(page, "session-light", false);
+  await accessible(page, "session");
+  await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
+  await picture(page, "session-dark", false);
+  await accessible(page, "session, dark");
+  await page.setViewportSize({ width: 390, height: 844 });
+  const wide = await page.evaluate(() => document.querySelector("#story").scrollWidth - document.querySelector("#story").clientWidth);
+  assert.ok(wide <= 0, `the session's page is ${wide} px too wide for a phone`);
+  await picture(page, "session-phone-dark", false);
+  await page.goBack();
+  await page.waitForSelector("#story[open] .stages");
+  await picture(page, "run-phone-dark", false);
+  await accessible(page, "run, phone, dark");
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1360, height: 900 });
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#story:not([open])", { state: "attached" });
+  await page.goto(`${address}/#run/00000000-0000-0000-0000-000000000000`);
+  await page.waitForFunction(() => /unknown run/.test(document.querySelector("#story").textContent));
+  await page.keyboard.press("Escape");
+  assert.match(await page.textContent("#figures tbody"), /\$\d/);
+  done("a session has a page with its transcript, its liveness and its cost");
+}
+
+/** The schedule is paused and resumed; many items are requeued after a question with their count. */
+async function pauseAndRequeue(page) {
+  await page.click("#schedule-pause");
+  await page.waitForFunction(() => /paused since/.test(document.querySelector("#schedule-state").textContent));
+  await accessible(page, "paused");
+  await picture(page, "paused-light", false);
+  await page.click("#schedule-pause");
+  await page.waitForFunction(() => document.querySelector("#schedule-pause").textContent === "Pause schedule");
+  await page.goto(`${address}/#/items?state=settled`);
+  await page.waitForSelector("#items[open] .requeue:not([hidden])");
+  const count = await page.locator("#items ul.list li").count();
+  assert.match(await page.textContent("#items .requeue"), new RegExp(`^Requeue (this item|these ${count} items)$`));
+  await page.click("#items .requeue");
+  assert.match(await page.textContent("#items .requeue"), new RegExp(`Really requeue ${count} item`));
+  await accessible(page, "requeue, asked");
+  await page.click("#items .requeue");
+  await page.waitForFunction(() => /No item fits/.test(document.querySelector("#items [role=status]").textContent));
+  const left = await (await page.request.get(`${address}/api/items?state=settled`)).json();
+  assert.equal(left.total, 0, "all of them are queued");
+  await page.goto(`${address}/#/items`);
+  assert.ok(await page.locator("#items .requeue").isHidden(), "not for all states at once");
+  await page.keyboard.press("Escape");
+  done("the schedule is paused and resumed, and a list of items is requeued as a whole");
+}
+
 /** A run that was refused, one that could not read and one without news are shown as what they are. */
 async function truth() {
   const report = (state, why = null) => ({ state, why });
-  const skipped = report("skipped", "the work items were not read");
+  const skipped = report("skipped", "the work items could not be read");
   const refusal = "this is the first scheduled run on this state. Set [schedule] first_run";
   const summary = { fetched: 9, triaged: 4, analysed: 2, settled_by_triage: 2, cost: 0.25 };
   const useful = { run: "earlier", started_at: "2026-01-01T08:00:00Z", summary };

@@ -112,6 +112,8 @@ pub struct Outside {
     pub undelivered: BTreeMap<i64, u32>,
     /// A file that every finding names.
     pub names_file: Option<String>,
+    /// Files that the findings of single items name.
+    pub names_files: BTreeMap<i64, Vec<String>>,
 }
 
 impl Outside {

@@ -6,6 +6,7 @@ use heartbeat::model::{
     Risk, SessionEnd, Stage, Usage, Usd, Verdict,
 };
 use heartbeat::ports::{Ledger, LedgerError, LedgerRow};
+use heartbeat::session::stop::StopState;
 use heartbeat::session::{Job, Sessions, StopSignal};
 use heartbeat::store::Journal;
 use jiff::SignedDuration;
@@ -43,9 +44,11 @@ impl ScriptedSessions {
         }
     }
 
-    fn named_file(&self, job: &Job) -> Option<String> {
+    fn named_files(&self, job: &Job) -> Vec<String> {
         let outside = self.world.outside.lock().unwrap();
-        outside.names_file.clone().filter(|_| job.session.stage == Stage::Deep)
+        let item = job.session.item.as_ref().and_then(ItemKey::item_id);
+        let own = item.and_then(|id| outside.names_files.get(&id.0)).into_iter().flatten();
+        own.chain(&outside.names_file).cloned().collect()
     }
 
     fn tell_start(&self, job: &Job) {
@@ -119,13 +122,14 @@ impl ScriptedSessions {
         if let Play::Takes(seconds) = play {
             tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
         }
-        if let (Some(output), Some(path)) = (&mut end.output, self.named_file(&job)) {
-            output["files"] = json!([{"path": path, "reason": "It is there."}]);
+        if let (Some(output), Stage::Deep) = (&mut end.output, job.session.stage) {
+            let file = |path| json!({"path": path, "reason": "It is there."});
+            output["files"] = self.named_files(&job).into_iter().map(file).collect();
         }
         if play == Play::Hangs {
             self.world.outside.lock().unwrap().hanging += 1;
-            let known = stop.state();
-            let asked = stop.changed(known).await.reason.unwrap();
+            // Whatever was asked for since it began counts, also before this line.
+            let asked = stop.changed(StopState::default()).await.reason.unwrap();
             end = SessionEnd::empty(Outcome::Cancelled { why: asked.kind() });
         }
         self.world.outside.lock().unwrap().started[noted].3 = end.outcome.clone();

@@ -14,5 +14,5 @@ pub mod web;
 
 pub use alone::ran_alone;
 pub use eventually::{PATIENCE, eventually, until};
-pub use git::git;
+pub use git::{git, git_at};
 pub use trusted::wait_until_trusted;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use heartbeat::model::{Outcome, SessionId, Stage};
+use heartbeat::model::{Foreign, Outcome, SessionId, Stage};
 use heartbeat::prompt::Rendered;
 use heartbeat::session::agent::claude::Claude;
 use heartbeat::session::agent::{
@@ -158,7 +158,7 @@ impl Running {
             result: result.clone(),
             json_lines: events.len() as u64,
             last_error: decoder.last_error(),
-            stderr_tail: stderr.clone(),
+            stderr_tail: Foreign::new(stderr.clone()),
         };
         Ended {
             outcome: self.claude.classify(&transcript),

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
-use heartbeat::settings::Config;
+use heartbeat::report::digest::Scope;
+use heartbeat::settings::{Config, ReportFormat};
 use heartbeat::store::{Journal, Store};
 use heartbeat::web::token::TokenFile;
 use heartbeat::web::{ActionError, Actions, Server, ServerOptions, Token, bind};
@@ -33,6 +34,31 @@ impl Actions for Hands {
     fn retry_item(&self, item: ItemKey) -> BoxFuture<'_, Result<(), ActionError>> {
         self.note(format!("retry {item}"));
         Box::pin(async { Ok(()) })
+    }
+
+    fn retry_items(&self, items: Vec<ItemKey>) -> BoxFuture<'_, Result<u32, ActionError>> {
+        let names: Vec<_> = items.iter().map(ToString::to_string).collect();
+        self.note(format!("retry {}", names.join(" ")));
+        Box::pin(async move { Ok(u32::try_from(items.len()).unwrap()) })
+    }
+
+    fn pause(&self, note: String) -> BoxFuture<'_, Result<(), ActionError>> {
+        self.note(format!("pause {note}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<(), ActionError>> {
+        self.note("resume".into());
+        Box::pin(async { Ok(()) })
+    }
+
+    fn report(
+        &self,
+        scope: Scope,
+        format: ReportFormat,
+    ) -> BoxFuture<'_, Result<String, ActionError>> {
+        self.note(format!("report {scope:?} {format:?}"));
+        Box::pin(async { Ok("the report".into()) })
     }
 
     fn give_feedback(
@@ -86,7 +112,7 @@ pub async fn serve(token: Token) -> Served {
     };
     let listener = bind("127.0.0.1:0".parse().unwrap(), None).await.unwrap();
     let server = Server::start(listener, options).unwrap();
-    server.hub().attend(&journal);
+    server.hub().subscribe_to(&journal);
     let address = server.address();
     Served { folder, journal, server, hands, address, token: own }
 }

@@ -48,7 +48,8 @@ fn without_result(transcript: &Transcript) -> Outcome {
 /// The CLI says `error: unknown option '--x'` or `error: option '--x <y>' argument 'z' is invalid`
 /// and nothing else; a shell in between exits with 126 or 127. No work item can bring that about.
 fn refused_its_command_line(transcript: &Transcript, code: i32) -> bool {
-    let mut complaints = transcript.stderr_tail.lines().filter_map(|l| l.strip_prefix("error: "));
+    let mut complaints =
+        transcript.stderr_tail.raw().lines().filter_map(|l| l.strip_prefix("error: "));
     transcript.json_lines == 0
         && (matches!(code, 126 | 127) || complaints.any(|line| line.contains("option '-")))
 }
@@ -101,7 +102,7 @@ pub fn provider_failure(last_error: &str) -> Outcome {
 
 /// A failed call: the stream's own name for it first, then the status, then the text.
 fn api_failure(result: &AgentResult, last_error: &str) -> Outcome {
-    let text = result.text.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let text = result.text.as_ref().map(|text| text.raw().to_ascii_lowercase()).unwrap_or_default();
     let status = result.api_error_status.unwrap_or_default();
     let limit = |why| Outcome::ProviderLimit { why };
     let error = |why| Outcome::AgentError { why };
@@ -152,6 +153,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::Foreign;
 
     fn ended_with(exit: Exit, result: Option<AgentResult>, last_error: &str) -> Outcome {
         let transcript = Transcript {
@@ -159,7 +161,7 @@ mod tests {
             result,
             json_lines: 3,
             last_error: (!last_error.is_empty()).then(|| last_error.to_owned()),
-            stderr_tail: String::new(),
+            stderr_tail: Foreign::default(),
         };
         classify(&transcript, Expected::Structured)
     }
@@ -168,7 +170,7 @@ mod tests {
         AgentResult {
             subtype: "success".into(),
             terminal_reason: Some("completed".into()),
-            structured_output: Some(json!({})),
+            structured_output: Some(Foreign::new(json!({}))),
             ..AgentResult::default()
         }
     }
@@ -178,7 +180,7 @@ mod tests {
             is_error: true,
             terminal_reason: Some("api_error".into()),
             api_error_status: (status > 0).then_some(status),
-            text: Some(text.to_owned()),
+            text: Some(text.into()),
             structured_output: None,
             ..good()
         })
@@ -251,7 +253,7 @@ mod tests {
                 result: None,
                 json_lines,
                 last_error: None,
-                stderr_tail: stderr.to_owned(),
+                stderr_tail: stderr.into(),
             };
             classify(&transcript, Expected::Structured)
         };

@@ -60,6 +60,7 @@ const KEYS: &[&str] = &[
     ANSWER,
     "subtype",
     "terminal_reason",
+    "text",
     "tool_use_id",
     "total_cost_usd",
     "type",

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::super::{AgentEvent, AgentResult, Decoder, StreamNotes};
 use super::prose::embedded_object;
 use super::sparse;
-use crate::model::{Usage, Usd};
+use crate::model::{Foreign, TranscriptKind, Usage, Usd, is_acting};
 use crate::session::conversation::MAX_OPEN_TOOLS;
 
 /// Longest name kept of anything the stream names.
@@ -50,6 +50,8 @@ pub struct ClaudeDecoder {
     refused: bool,
     current_message: Option<String>,
     notes: StreamNotes,
+    /// For the transcript, since it was last asked for.
+    told: Vec<(TranscriptKind, String)>,
 }
 
 impl Decoder for ClaudeDecoder {
@@ -74,6 +76,10 @@ impl Decoder for ClaudeDecoder {
 
     fn reads(&self) -> u32 {
         u32::try_from(self.files_read.len()).unwrap_or(u32::MAX)
+    }
+
+    fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
+        std::mem::take(&mut self.told)
     }
 
     fn notes(&self) -> StreamNotes {
@@ -134,8 +140,10 @@ impl ClaudeDecoder {
         }
         let mut events = Vec::new();
         for block in content(message) {
-            if text(block, "type") == "tool_use" {
-                events.extend(self.tool_started(block));
+            match text(block, "type") {
+                "tool_use" => events.extend(self.tool_started(block)),
+                "text" => self.told.push((TranscriptKind::Said, text(block, "text").to_owned())),
+                _ => {}
             }
         }
         events.insert(0, AgentEvent::Content);
@@ -150,6 +158,10 @@ impl ClaudeDecoder {
         let input = block.get("input").and_then(Value::as_object);
         let path = input.map(|input| text(input, "file_path")).filter(|_| name == "Read");
         let path = path.map(|path| absolute(&self.cwd, path));
+        self.told.push(match &path {
+            Some(path) => (TranscriptKind::Read, self.shown(path)),
+            None => (TranscriptKind::Tool, name.clone()),
+        });
         if self.open_tools.len() < MAX_OPEN_TOOLS {
             self.open_tools.insert(id.clone(), path);
         } else {
@@ -168,6 +180,10 @@ impl ClaudeDecoder {
                 // A path that does not exist or may not be read is no file read.
                 if block.get("is_error").and_then(Value::as_bool) != Some(true) {
                     self.count_file(path);
+                } else {
+                    let what =
+                        path.map_or_else(|| "a tool call".to_owned(), |path| self.shown(&path));
+                    self.told.push((TranscriptKind::Failed, what));
                 }
                 AgentEvent::ToolFinished { id }
             })
@@ -176,6 +192,11 @@ impl ClaudeDecoder {
             true => vec![AgentEvent::Alive { kind: "user".to_owned() }],
             false => finished,
         }
+    }
+
+    /// A path as people know it: inside the code base without what is above it.
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(&self.cwd).unwrap_or(path).to_string_lossy().into_owned()
     }
 
     fn count_file(&mut self, path: Option<PathBuf>) {
@@ -274,8 +295,10 @@ fn result(object: &mut Object) -> AgentResult {
         terminal_reason: named("terminal_reason"),
         api_error_status: status(object, "api_error_status"),
         api_error_type: named("api_error_type"),
-        structured_output: structured.or_else(|| embedded_object(text.as_deref()?)),
-        text,
+        structured_output: structured
+            .or_else(|| embedded_object(text.as_deref()?))
+            .map(Foreign::new),
+        text: text.map(Foreign::new),
         usage,
     }
 }
@@ -306,7 +329,7 @@ fn kind_of(object: &Object) -> String {
 
 fn shortened(prefix: &str, text: &str) -> String {
     let mut name: String = prefix.chars().chain(text.chars().take(MAX_NAME)).collect();
-    name.retain(|c| !c.is_control());
+    name.retain(|c| !c.is_control() && !is_acting(c));
     name
 }
 

@@ -1,0 +1,81 @@
+//! After a run: findings are scored by the commits that came later.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::backtest::{LaterFix, fixes_of};
+use crate::clock::Clock;
+use crate::context::code_base_of;
+use crate::model::{Fix, FixCommit, ItemKey, SessionId};
+use crate::settings::Repository;
+use crate::store::{Journal, Store, StoreError, UnfixedFinding};
+
+/// A finding that old is no longer waited for.
+const WAIT_FOR_FIX: SignedDuration = SignedDuration::from_hours(365 * 24);
+/// A fix may take several commits; they belong together for so long.
+const FIX_MAY_GROW: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// Looks through the code bases for commits that name items with findings, and stores what they
+/// changed. Returns how many findings have something new.
+pub async fn score_findings(
+    repository: &Repository,
+    clock: &Clock,
+    store: &Store,
+) -> Result<usize, StoreError> {
+    let now = clock.now();
+    let back = |span| now.checked_sub(span).unwrap_or(Timestamp::MIN);
+    let waiting = store.findings().awaiting_fix(back(WAIT_FOR_FIX), back(FIX_MAY_GROW)).await?;
+    let mut by_code_base: BTreeMap<PathBuf, Vec<UnfixedFinding>> = BTreeMap::new();
+    for finding in waiting {
+        let root = code_base_of(repository, &finding.area, &finding.item_type);
+        by_code_base.entry(root.to_owned()).or_default().push(finding);
+    }
+    let mut found = Vec::new();
+    for (root, findings) in by_code_base {
+        let searched = tokio::task::spawn_blocking(move || search(&root, &findings)).await;
+        found.extend(searched.unwrap_or_default());
+    }
+    let count = found.len();
+    if count > 0 {
+        let journal = Journal::open(store.clone(), clock.clone(), None)?;
+        journal.findings().store_fixes(found).await?;
+    }
+    Ok(count)
+}
+
+/// What is new about the fixes of these findings. A code base without a readable history tells
+/// nothing.
+fn search(root: &Path, findings: &[UnfixedFinding]) -> Vec<(SessionId, ItemKey, Fix)> {
+    let number = |key: &ItemKey| key.item_id().map(|id| id.0);
+    let mut items: BTreeMap<i64, i64> = BTreeMap::new();
+    for finding in findings {
+        let Some(number) = number(&finding.key) else { continue };
+        items.insert(number, finding.first_seen.as_second());
+    }
+    let fixes = match fixes_of(root, None, &items) {
+        Ok(fixes) => fixes,
+        Err(error) => {
+            tracing::debug!(code_base = %root.display(), %error, "could not read the git history; fixes are not looked for");
+            return Vec::new();
+        }
+    };
+    let news = |finding: &UnfixedFinding| {
+        let fix = stored_form(fixes.get(&number(&finding.key)?)?, finding)?;
+        let is_new = finding.fix.as_ref() != Some(&fix);
+        is_new.then(|| (finding.session, finding.key.clone(), fix))
+    };
+    findings.iter().filter_map(news).collect()
+}
+
+fn stored_form(fix: &LaterFix, finding: &UnfixedFinding) -> Option<Fix> {
+    let fixed_at =
+        Timestamp::from_second(fix.commits.iter().map(|commit| commit.time).min()?).ok()?;
+    let commit = |commit: &crate::backtest::PastCommit| FixCommit {
+        id: commit.id.clone(),
+        why: commit.reason.text().to_owned(),
+    };
+    let commits = fix.commits.iter().map(commit).collect();
+    Some(Fix::new(fixed_at, commits, fix.files.clone(), &finding.finding))
+}

@@ -1,0 +1,84 @@
+//! A backtest as one page, with each item, its ranking and its fix.
+
+use minijinja::{Error, Value, context};
+
+use super::text::advice;
+use super::{Outcome, Report, Scored, Table};
+use crate::report::html::{STYLE, page};
+
+const PAGE: &str = include_str!("page.html");
+/// Characters of a commit's id that people use.
+const SHORT: usize = 10;
+
+/// The whole page. Nothing in it is loaded or runs.
+pub fn render(report: &Report) -> Result<String, Error> {
+    let scored = |outcome: &Outcome| Some(item(outcome, outcome.result.as_ref().ok()?));
+    let groups = report.groups.iter().filter(|(_, names)| names.len() > 1);
+    let left = |(why, items): (&String, &usize)| context! { why, items };
+    page(
+        PAGE,
+        context! {
+            style => STYLE,
+            used => report.total.items,
+            all => report.outcomes.len(),
+            figures => figures(&report.total),
+            groups => groups.map(|(name, tables)| group(name, tables)).collect::<Vec<_>>(),
+            advice => advice(report),
+            left => report.left.iter().map(left).collect::<Vec<_>>(),
+            items => report.outcomes.iter().filter_map(scored).collect::<Vec<_>>(),
+            version => env!("CARGO_PKG_VERSION"),
+        },
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{share:.0}%")
+}
+
+fn figures(table: &Table) -> Vec<Value> {
+    let figure = |name: &str, value: String| context! { name, value };
+    vec![
+        figure("right file first", percent(table.hit_1)),
+        figure("among five", percent(table.hit_5)),
+        figure("among ten", percent(table.hit_10)),
+        figure("all files among ten", percent(table.all_10)),
+        figure("changed lines shown", percent(table.changed_lines_visible)),
+        figure("mean reciprocal rank", format!("{:.2}", table.mean_reciprocal_rank)),
+    ]
+}
+
+fn group(name: &str, tables: &std::collections::BTreeMap<String, Table>) -> Value {
+    let row = |(name, table): (&String, &Table)| {
+        let shares =
+            [table.hit_1, table.hit_5, table.hit_10, table.all_10, table.changed_lines_visible];
+        context! { name, items => table.items, shares => shares.map(percent).to_vec() }
+    };
+    context! { name, rows => tables.iter().map(row).collect::<Vec<_>>() }
+}
+
+fn item(outcome: &Outcome, scored: &Scored) -> Value {
+    let rank = |rank: Option<usize>| match rank {
+        Some(rank) => format!("place {rank}"),
+        None => "not ranked".to_owned(),
+    };
+    let is_right = |path: &String| scored.places.iter().any(|place| place.path == *path);
+    let place =
+        |place: &super::Place| context! { path => place.path.clone(), rank => rank(place.rank) };
+    let file = |path: &String| context! { path, right => is_right(path) };
+    let short = |id: &str| id.chars().take(SHORT).collect::<String>();
+    let fixes: Vec<String> = scored
+        .fixes
+        .iter()
+        .map(|(id, reason)| format!("{} ({})", short(id), reason.text()))
+        .collect();
+    context! {
+        id => outcome.item,
+        title => outcome.title.clone(),
+        verdict => scored.best().map_or_else(|| "missed".to_owned(), |best| rank(Some(best))),
+        places => scored.places.iter().map(place).collect::<Vec<_>>(),
+        first => scored.first.iter().map(file).collect::<Vec<_>>(),
+        base => short(&scored.base),
+        fixes => fixes.join(", "),
+        visible => percent(100.0 * scored.visible),
+    }
+}

@@ -1,0 +1,94 @@
+//! `heartbeat accuracy`: findings against what happened afterwards.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::error::CommandError;
+use super::exit::Code;
+use super::report::parse_since;
+use crate::fixes::Accuracy;
+use crate::report::fixes::{accuracy, table};
+use crate::store::FindingRow;
+
+/// Arguments of `heartbeat accuracy`.
+#[derive(Debug, Clone, Args)]
+pub struct AccuracyArgs {
+    /// Findings made since then: a duration such as 30d, a date such as 2026-11-09, or a time
+    #[arg(long, value_name = "WHEN", default_value = "365d")]
+    pub since: String,
+    /// Also by area, model or version of the prompts
+    #[arg(long, value_enum)]
+    pub by: Option<Grouping>,
+}
+
+/// What findings are grouped by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Grouping {
+    /// The area of the item
+    Area,
+    /// The model that made the finding
+    Model,
+    /// The version of the prompts that made it
+    Prompt,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    all: Accuracy,
+    groups: BTreeMap<String, Accuracy>,
+}
+
+impl Grouping {
+    fn of(self, row: &FindingRow) -> String {
+        let name = match (self, &row.made_with) {
+            (Self::Area, _) => row.area.clone(),
+            (Self::Model, Some(made)) => made.model.clone(),
+            (Self::Prompt, Some(made)) => made.prompt.clone(),
+            (Self::Model | Self::Prompt, None) => String::new(),
+        };
+        if name.is_empty() { "unknown".to_owned() } else { name }
+    }
+}
+
+impl super::Context {
+    pub(super) async fn accuracy(&self, args: &AccuracyArgs) -> Result<Code, CommandError> {
+        let (store, config) = self.needed_state()?;
+        let now = self.clock.now();
+        let since = parse_since(&args.since, &config.schedule.timezone, now)?;
+        let rows = store.findings().between(since, jiff::Timestamp::MAX).await?;
+        let mut groups: BTreeMap<String, Vec<&FindingRow>> = BTreeMap::new();
+        if let Some(by) = args.by {
+            rows.iter().for_each(|row| groups.entry(by.of(row)).or_default().push(row));
+        }
+        let groups = groups.into_iter().map(|(name, rows)| (name, accuracy(rows))).collect();
+        let answer = Answer { all: accuracy(&rows), groups };
+        self.print(&answer, render)?;
+        Ok(Code::Done)
+    }
+}
+
+fn render(answer: &Answer) -> String {
+    if answer.all.findings == 0 {
+        return "No findings in this time.\n".to_owned();
+    }
+    let groups = answer.groups.iter().map(|(name, accuracy)| (name.clone(), accuracy.clone()));
+    let rows: Vec<_> =
+        std::iter::once(("all".to_owned(), answer.all.clone())).chain(groups).collect();
+    let mut text = table(&rows);
+    let late = answer.all.too_late;
+    if late > 0 {
+        text.push_str(&format!(
+            "{late} more came after their item was fixed and are not counted as fixed.\n"
+        ));
+    }
+    if answer.all.fixed == 0 {
+        text.push_str(
+            "No commit names an item that has a finding yet. After each run the code bases are looked \
+             through for such commits (#123, AB#123, branches named after items); pull them, so that \
+             they are seen.\n",
+        );
+    }
+    text
+}

@@ -1,0 +1,254 @@
+//! The plan of a run: a decision on every item that was read, and the queues of its work.
+//!
+//! Triage and deep analysis have a queue and a limit each, so that items which wait for a deep
+//! session take nothing from triage.
+
+use jiff::Timestamp;
+
+use super::decide::{Decided, KnownItem, Seen, Write, decide};
+use super::queue::{Queue, QueuedItem};
+use crate::event::{Decision, Reason, Shares};
+use crate::model::{CleanItem, ItemId, ItemKey};
+use crate::settings::{Config, Order};
+
+/// An item as a run read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadItem {
+    pub item: CleanItem,
+    /// Of everything that would reach the prompt.
+    pub fingerprint: String,
+    /// Its workflow state is one in which items are finished.
+    pub terminal: bool,
+    /// False: its texts could not be cleaned.
+    pub readable: bool,
+}
+
+/// A decision on an item, as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    pub key: ItemKey,
+    /// The tracker's number.
+    pub id: ItemId,
+    pub title: String,
+    /// Bug, Task, …
+    pub item_type: String,
+    pub url: String,
+    /// Empty if it has none.
+    pub area_path: String,
+    /// 1 is the most urgent.
+    pub priority: Option<i64>,
+    pub revision: i64,
+    /// When the tracker last changed it.
+    pub changed_at: Timestamp,
+    /// Of what would reach the prompt.
+    pub fingerprint: String,
+    pub decision: Decision,
+    pub reason: Reason,
+    /// Attempts already used on this text.
+    pub attempts: u32,
+    /// What it means for the row.
+    pub write: Write,
+}
+
+/// An item that is over a limit of the run, and which limit.
+pub type OverLimit = (ItemKey, Reason);
+
+/// The work of one run, first items first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queues {
+    /// Without a verdict: at most `limits.max_items_per_run`.
+    pub untriaged: Vec<QueuedItem>,
+    /// With a verdict of an earlier run: at most `limits.max_deep_per_run`.
+    pub triaged: Vec<QueuedItem>,
+}
+
+/// What reading gathers, page by page.
+#[derive(Debug)]
+pub struct Plan {
+    /// New work is recorded as seen and not queued.
+    baseline: bool,
+    order: Order,
+    max_attempts: u32,
+    untriaged: Queue<QueuedItem>,
+    triaged: Queue<QueuedItem>,
+    counts: PlanCounts,
+}
+
+/// How many items went where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlanCounts {
+    pub deferred: u64,
+    pub unchanged: u64,
+    pub shares: Shares,
+}
+
+impl Plan {
+    /// An empty plan. In a `baseline`, new work is recorded as seen and not queued.
+    pub fn new(config: &Config, baseline: bool) -> Self {
+        let queue = |limit| Queue::new(usize::try_from(limit).unwrap_or(usize::MAX));
+        Self {
+            baseline,
+            order: config.order.clone(),
+            max_attempts: config.limits.max_attempts,
+            untriaged: queue(config.limits.max_items_per_run),
+            triaged: queue(config.limits.max_deep_per_run),
+            counts: PlanCounts::default(),
+        }
+    }
+
+    pub fn counts(&self) -> PlanCounts {
+        self.counts
+    }
+
+    /// Decides on an item and queues it if it is work. Also returns an item of an earlier call that
+    /// is over the limit because of it.
+    pub fn add(
+        &mut self,
+        read: ReadItem,
+        known: Option<&KnownItem>,
+        now: Timestamp,
+    ) -> (Planned, Option<OverLimit>) {
+        let decided = decide(self.seen(&read), known, now);
+        let mut planned = planned(&read, &decided, known.map_or(0, |known| known.attempts));
+        let mut over = None;
+        match decided.decision {
+            Decision::New | Decision::Changed if self.baseline => self.counts.shares.baseline += 1,
+            Decision::New | Decision::Changed => {
+                let Decided { reason, verdict, .. } = decided;
+                let ReadItem { item, fingerprint, .. } = read;
+                let deferrals = known.map_or(0, |known| known.deferrals);
+                over = self.enqueue(QueuedItem { item, fingerprint, verdict, reason, deferrals });
+                if let Some((_, limit)) = over.take_if(|(key, _)| *key == planned.key) {
+                    planned.decision = Decision::Deferred;
+                    planned.reason = limit;
+                    planned.write = Write::Row;
+                }
+            }
+            Decision::Unchanged => {
+                self.counts.unchanged += 1;
+                self.counts.shares.unchanged += 1;
+            }
+            _ => self.counts.shares.resting += 1,
+        }
+        (planned, over)
+    }
+
+    fn seen<'a>(&self, read: &'a ReadItem) -> Seen<'a> {
+        let facts = &read.item.facts;
+        Seen {
+            fingerprint: &read.fingerprint,
+            revision: facts.rev,
+            area_path: facts.area_path.as_deref().unwrap_or_default(),
+            terminal: read.terminal,
+            readable: read.readable,
+            max_attempts: self.max_attempts,
+        }
+    }
+
+    /// Returns the item that is over the limit, if there is one, and which limit.
+    fn enqueue(&mut self, item: QueuedItem) -> Option<OverLimit> {
+        *share_of(&mut self.counts.shares, item.reason) += 1;
+        let (queue, limit) = match item.verdict {
+            None => (&mut self.untriaged, Reason::MaxItemsPerRun),
+            Some(_) => (&mut self.triaged, Reason::MaxDeepPerRun),
+        };
+        let over = queue.push(item.position(&self.order), item)?;
+        self.counts.defer(over.reason);
+        Some((over.key().clone(), limit))
+    }
+
+    /// The queues, the items over each limit, and the counts.
+    pub fn finish(self) -> (Queues, [(Vec<ItemKey>, Reason); 2], PlanCounts) {
+        let Self { untriaged, triaged, mut counts, .. } = self;
+        let (untriaged, over_triage) = untriaged.into_order();
+        let (triaged, over_deep) = triaged.into_order();
+        let mut keys = |over: Vec<QueuedItem>| {
+            over.iter().for_each(|item| counts.defer(item.reason));
+            over.iter().map(|item| item.key().clone()).collect()
+        };
+        let over =
+            [(keys(over_triage), Reason::MaxItemsPerRun), (keys(over_deep), Reason::MaxDeepPerRun)];
+        (Queues { untriaged, triaged }, over, counts)
+    }
+}
+
+impl PlanCounts {
+    /// Work over the limit is counted as that and no longer by the reason it was queued for.
+    const fn defer(&mut self, reason: Reason) {
+        self.deferred += 1;
+        *share_of(&mut self.shares, reason) -= 1;
+        self.shares.over_limit += 1;
+    }
+}
+
+/// Where queued work is counted, by the reason it was queued for.
+const fn share_of(shares: &mut Shares, reason: Reason) -> &mut u64 {
+    match reason {
+        Reason::FirstSeen => &mut shares.new,
+        Reason::CarriedOver | Reason::RetryDue | Reason::RetryRequested => &mut shares.carried_over,
+        _ => &mut shares.changed,
+    }
+}
+
+fn planned(read: &ReadItem, decided: &Decided, attempts: u32) -> Planned {
+    let item = &read.item.facts;
+    Planned {
+        key: item.key.clone(),
+        id: item.id,
+        title: item.title.clone(),
+        item_type: item.item_type.clone(),
+        url: item.url.clone(),
+        area_path: item.area_path.clone().unwrap_or_default(),
+        priority: item.priority,
+        revision: item.rev,
+        changed_at: item.changed_at,
+        fingerprint: read.fingerprint.clone(),
+        decision: decided.decision,
+        reason: decided.reason,
+        attempts,
+        write: decided.write,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fingerprint::tests::item;
+    use super::*;
+
+    fn plan(limit: u32, baseline: bool) -> Plan {
+        let mut config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
+        config.limits.max_items_per_run = limit;
+        Plan::new(&config, baseline)
+    }
+
+    fn add(plan: &mut Plan, id: i64, priority: i64) -> (Planned, Option<OverLimit>) {
+        let mut item = item(id, "text");
+        item.facts.priority = Some(priority);
+        let read = ReadItem { item, fingerprint: "2:a".into(), terminal: false, readable: true };
+        plan.add(read, None, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn an_item_over_the_limit_is_deferred_whether_it_is_this_one_or_an_earlier_one() {
+        let mut plan = plan(1, false);
+        assert_eq!(add(&mut plan, 1, 3).0.decision, Decision::New);
+        let (second, over) = add(&mut plan, 2, 2);
+        assert_eq!(second.decision, Decision::New);
+        assert_eq!(over, Some((ItemKey::new("ado", ItemId(1)), Reason::MaxItemsPerRun)));
+        let (third, over) = add(&mut plan, 3, 4);
+        let deferred = (Decision::Deferred, Reason::MaxItemsPerRun, Write::Row);
+        assert_eq!((third.decision, third.reason, third.write), deferred);
+        assert_eq!(over, None);
+        let (queues, _, counts) = plan.finish();
+        assert_eq!(queues.untriaged.iter().map(|item| item.id().0).collect::<Vec<_>>(), [2]);
+        assert_eq!((counts.deferred, counts.shares.new, counts.shares.over_limit), (2, 1, 2));
+    }
+
+    #[test]
+    fn a_baseline_queues_nothing() {
+        let mut plan = plan(5, true);
+        assert_eq!(add(&mut plan, 1, 2).0.decision, Decision::New);
+        let (queues, _, counts) = plan.finish();
+        assert_eq!((queues.untriaged.len(), counts.shares.baseline), (0, 1));
+    }
+}

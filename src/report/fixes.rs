@@ -1,0 +1,69 @@
+//! Findings and the fixes that came later, for people.
+
+use std::fmt::Write as _;
+
+use crate::fixes::{Accuracy, Judged};
+use crate::report::moment::{day, length};
+use crate::store::FindingRow;
+
+/// What is known of a finding by now.
+pub fn judged(row: &FindingRow) -> Judged {
+    let opinion = row.feedback.as_ref().map(|feedback| feedback.opinion);
+    Judged { score: row.score(), opinion, cost: row.cost }
+}
+
+/// Figures over these findings.
+pub fn accuracy<'a>(rows: impl IntoIterator<Item = &'a FindingRow>) -> Accuracy {
+    Accuracy::of(&rows.into_iter().map(judged).collect::<Vec<_>>())
+}
+
+/// `fixed on 2026-12-01, 3 days after the finding: it names 2 of 3 changed files`
+pub fn fix_line(row: &FindingRow) -> Option<String> {
+    let (fix, score) = (row.fix.as_ref()?, row.score()?);
+    let (on, far) = (day(fix.fixed_at), length(score.seconds_to_fix.unsigned_abs()));
+    let order = if score.in_time { "after" } else { "before" };
+    let (hits, changed) = (score.hits, score.changed);
+    Some(format!(
+        "fixed on {on}, {far} {order} the finding: it names {hits} of {changed} changed {}",
+        files(changed)
+    ))
+}
+
+/// One sentence on findings whose items were fixed; nothing before the first one.
+pub fn sentence(accuracy: &Accuracy) -> Option<String> {
+    let Accuracy { fixed, confirmed, .. } = accuracy;
+    (*fixed > 0).then(|| {
+        format!("{confirmed} of {fixed} findings whose items were fixed named a file that the fix changed.")
+    })
+}
+
+/// A table: one row per group, and one for all.
+pub fn table(groups: &[(String, Accuracy)]) -> String {
+    let mut out = String::from(
+        "                              findings  fixed  right file  precision  recall  to the fix  useful  wrong    cost  per right\n",
+    );
+    for (name, accuracy) in groups {
+        let Accuracy { findings, fixed, confirmed, precision, recall, .. } = accuracy;
+        let share = |share: &f64| if *fixed > 0 { format!("{share:.0}%") } else { "-".to_owned() };
+        let said = |word: &str| accuracy.opinions.get(word).copied().unwrap_or_default();
+        let to_fix = accuracy.median_seconds_to_fix.map(|s| length(s.unsigned_abs()));
+        let shown: String = name.chars().take(28).collect();
+        let _never_fails: std::fmt::Result = writeln!(
+            out,
+            "  {shown:<28}{findings:>8} {fixed:>6} {:>11} {:>10} {:>7} {:>11} {:>7} {:>6} {:>7} {:>10}",
+            if *fixed > 0 { format!("{confirmed} of {fixed}") } else { "-".to_owned() },
+            share(precision),
+            share(recall),
+            to_fix.unwrap_or_else(|| "-".to_owned()),
+            said("useful"),
+            said("wrong"),
+            accuracy.cost.to_string(),
+            accuracy.cost_per_confirmed.map_or("-".to_owned(), |cost| cost.to_string()),
+        );
+    }
+    out
+}
+
+const fn files(count: u32) -> &'static str {
+    if count == 1 { "file" } else { "files" }
+}

@@ -1,0 +1,231 @@
+//! Read: fetch a page, dedupe its items against the state, store the decisions, queue the work.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+
+use super::clean::{CleanPage, without_texts};
+use super::first_run::FirstRunStep;
+use super::{RunContext, RunError};
+use crate::dedupe::{
+    FingerprintInputs, Plan, PlanCounts, Queues, ReadItem, fingerprint, raw_fingerprint,
+};
+use crate::event::Event;
+use crate::fetch::{FetchError, FetchRequest, Page, Pages};
+use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, WorkItem};
+use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
+
+/// Runs that ask for an item which the query named and no read delivered, before it is given up.
+const MOST_RUNS: u32 = 3;
+
+/// What a run reads, page by page, and what it makes of it.
+pub(super) struct Reading {
+    pages: PageReader,
+    plan: Plan,
+    first_run: FirstRunStep,
+    undelivered: Undelivered,
+    items: u64,
+    vanished: u64,
+}
+
+impl Reading {
+    /// Asks for everything that changed since the last read, and for the items that earlier runs
+    /// left.
+    pub(super) async fn begin(cx: &RunContext, first_run: FirstRunStep) -> Result<Self, RunError> {
+        cx.emit(Event::FetchStarted);
+        let (source, limits) = (&cx.config.source, &cx.config.limits);
+        // Twice the limits: enough to fill the queues when half of what was left is no longer work.
+        let revisit = Revisit {
+            untriaged: limits.max_items_per_run.saturating_mul(2),
+            triaged: limits.max_deep_per_run.saturating_mul(2),
+            urgent_priority: cx.config.order.urgent_priority,
+        };
+        let to_read = cx.store().items().to_read(source.name.clone(), cx.now(), revisit).await?;
+        let ToRead { cursor, revisit: mut also, undelivered } = to_read;
+        also.extend(
+            undelivered.keys().filter(|id| !also.contains(id)).copied().collect::<Vec<_>>(),
+        );
+        let overlap = SignedDuration::try_from(source.overlap).unwrap_or_default();
+        let changed_since = cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor));
+        Ok(Self {
+            pages: PageReader::open(cx, FetchRequest { changed_since, also }).await?,
+            plan: Plan::new(&cx.config, first_run == FirstRunStep::Baseline),
+            first_run,
+            undelivered: Undelivered(undelivered),
+            items: 0,
+            vanished: 0,
+        })
+    }
+
+    /// The next page; none at the end, or when the run should end.
+    pub(super) async fn fetch_page(&mut self, cx: &RunContext) -> Result<Option<Page>, RunError> {
+        self.pages.next(cx).await
+    }
+
+    /// Decides on the items of a page, queues its work, and stores the decisions in one transaction
+    /// with the cursor they allow to move.
+    pub(super) async fn dedupe_and_store(
+        &mut self,
+        cx: &RunContext,
+        page: CleanPage,
+    ) -> Result<(), RunError> {
+        self.items += (page.items.len() + page.failed.len()) as u64;
+        self.vanished += page.vanished.len() as u64;
+        let mut record = PageRecord {
+            cursor: page.cursor,
+            baseline: self.first_run == FirstRunStep::Baseline,
+            first_run: self.first_run.fact(),
+            ..PageRecord::default()
+        };
+        let cleaned = page.items.iter().map(|item| item.facts.id);
+        let delivered = cleaned.chain(page.failed.iter().map(|item| item.id));
+        self.undelivered.note(cx, delivered, page.undelivered, page.vanished, &mut record);
+        let items = read_items(cx, page.items, page.failed);
+        let seen = items.iter().map(|read| (read.item.facts.key.clone(), read.fingerprint.clone()));
+        let known = cx.store().items().known(seen.collect()).await?;
+        let now = cx.now();
+        for read in items {
+            let known = known.get(&read.item.facts.key);
+            let (planned, over_limit) = self.plan.add(read, known, now);
+            record.planned.push(planned);
+            record.over_limit.extend(over_limit);
+        }
+        cx.journal.items().record_page(&cx.config.source.name, record).await?;
+        fault::point();
+        cx.emit(Event::FetchProgressed { items: self.items });
+        cx.emit(Event::ItemsShared { shares: self.plan.counts().shares });
+        Ok(())
+    }
+
+    /// Every page is stored. Defers what is over the limits and returns the queues.
+    pub(super) async fn finish(self, cx: &RunContext) -> Result<Queues, RunError> {
+        let Self { pages, plan, first_run, items, vanished, .. } = self;
+        let requests = pages.finish(cx).await?;
+        let (queues, over_limit, counts) = plan.finish();
+        for (over, limit) in over_limit {
+            cx.journal.items().defer(over, limit).await?;
+        }
+        if first_run == FirstRunStep::Baseline && cx.stop.reason().is_none() {
+            cx.journal.sources().note_first_run(FirstRunFact::Over).await?;
+        }
+        let PlanCounts { deferred, unchanged, shares } = counts;
+        cx.emit(Event::FetchCompleted { items, vanished, requests });
+        cx.emit(Event::ItemsShared { shares });
+        let work = (queues.untriaged.len() + queues.triaged.len()) as u64;
+        cx.emit(Event::PlanMade { work, deferred, unchanged });
+        Ok(queues)
+    }
+}
+
+/// The items of a page with their fingerprints; those that could not be cleaned come without texts.
+fn read_items(cx: &RunContext, items: Vec<CleanItem>, failed: Vec<WorkItem>) -> Vec<ReadItem> {
+    let inputs = FingerprintInputs {
+        prompt_version: cx.prompts.version(),
+        models: &[&cx.config.triage.model, &cx.config.analyze.model],
+        watch: &cx.config.dedupe.watch,
+    };
+    let clean = items.into_iter().map(|item| (fingerprint(&item, &inputs), item, true));
+    let failed =
+        failed.into_iter().map(|item| (raw_fingerprint(&item), without_texts(item), false));
+    let read = |(fingerprint, item, readable): (String, CleanItem, bool)| ReadItem {
+        terminal: cx.is_terminal(&item.facts.state),
+        item,
+        fingerprint,
+        readable,
+    };
+    clean.chain(failed).map(read).collect()
+}
+
+/// The pages of one answer. Reading ends early when the run should end.
+pub(super) struct PageReader {
+    /// None: the run was stopped before the tracker answered.
+    pages: Option<Box<dyn Pages>>,
+}
+
+impl PageReader {
+    pub(super) async fn open(cx: &RunContext, request: FetchRequest) -> Result<Self, RunError> {
+        let opened = cx.stop.unless_stopped(cx.edges.source.open(request)).await;
+        let pages = opened.transpose().map_err(|error| failed(cx, error))?;
+        Ok(Self { pages })
+    }
+
+    /// The next page; none at the end, or when the run should end.
+    pub(super) async fn next(&mut self, cx: &RunContext) -> Result<Option<Page>, RunError> {
+        let Some(pages) = &mut self.pages else { return Ok(None) };
+        let next = cx.stop.unless_stopped(pages.next()).await.unwrap_or(Ok(None));
+        next.map_err(|error| failed(cx, error))
+    }
+
+    /// Every page is stored: the source may remember where it was. Returns the requests sent.
+    pub(super) async fn finish(mut self, cx: &RunContext) -> Result<u64, RunError> {
+        let mut requests = 0;
+        if let Some(pages) = &mut self.pages {
+            pages.commit().await.map_err(|error| failed(cx, error))?;
+            requests = pages.requests();
+        }
+        self.ensure_complete(cx)?;
+        Ok(requests)
+    }
+
+    /// A read that the run's deadline cut short is an error, one that somebody stopped is not.
+    pub(super) fn ensure_complete(&self, cx: &RunContext) -> Result<(), RunError> {
+        let Some(limit) = cx.stop.deadline_passed() else { return Ok(()) };
+        let message = format!(
+            "the tracker could not be read completely within the run's time limit of {limit} \
+             (limits.run_deadline). What was read is stored; the next run continues from there"
+        );
+        Err(failed(cx, FetchError::new(FailureClass::TooSlow, message)))
+    }
+}
+
+fn failed(cx: &RunContext, error: FetchError) -> RunError {
+    let (class, message) = (error.class.into_str().into(), error.message.clone());
+    cx.emit(Event::FetchFailed { class, message });
+    error.into()
+}
+
+/// Items that the query named and no read delivered, each with the number of runs that asked for it.
+/// They are stored with the cursor that passes them, and asked for in the next runs.
+struct Undelivered(BTreeMap<ItemId, u32>);
+
+impl Undelivered {
+    /// Adds to a page's record what its reads mean for these items.
+    fn note(
+        &mut self,
+        cx: &RunContext,
+        delivered: impl Iterator<Item = ItemId>,
+        missing: Vec<ItemId>,
+        vanished: Vec<ItemId>,
+        record: &mut PageRecord,
+    ) {
+        record.delivered = delivered.filter(|id| self.0.contains_key(id)).collect();
+        for id in missing {
+            let runs = self.0.get(&id).copied().unwrap_or(0) + 1;
+            self.miss(cx, id, runs, record);
+        }
+        for id in vanished {
+            match self.0.get(&id).copied() {
+                Some(runs) => self.miss(cx, id, runs + 1, record),
+                None => record.vanished.push(key(cx, id)),
+            }
+        }
+    }
+
+    fn miss(&mut self, cx: &RunContext, id: ItemId, runs: u32, record: &mut PageRecord) {
+        let item = key(cx, id);
+        // A later page of this run may deliver it.
+        self.0.insert(id, runs);
+        if runs < MOST_RUNS {
+            tracing::warn!(%item, runs, "the query named this item, but the tracker did not deliver it; the next run asks again");
+            record.undelivered.push((id, runs));
+        } else {
+            tracing::error!(%item, runs, "the query named this item, but the tracker never delivered it; giving up until it changes");
+            record.delivered.push(id);
+            record.given_up.push(item);
+        }
+    }
+}
+
+fn key(cx: &RunContext, id: ItemId) -> ItemKey {
+    ItemKey::new(&cx.config.source.name, id)
+}

@@ -1,0 +1,157 @@
+//! The system calls that are closed to an agent: what Landlock leaves open.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule,
+};
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Without conditions: whatever the arguments are.
+const ALWAYS: Vec<SeccompRule> = Vec::new();
+
+/// The filters, to be applied in this order.
+pub fn programs() -> Result<[BpfProgram; 2], BackendError> {
+    let mut refused: Rules = BTreeMap::new();
+    refused.extend(sockets()?);
+    refused.extend(limits_of_others()?);
+    refused.extend(files_that_lend_their_owner()?);
+    refused.extend(namespaces()?);
+    refused.extend(CLOSED.iter().map(|call| (*call, ALWAYS)));
+    // Their arguments are in memory, where no filter sees them. Programs fall back to older calls.
+    let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, ALWAYS));
+    Ok([program(refused, libc::EPERM)?, program(unknown.into_iter().collect(), libc::ENOSYS)?])
+}
+
+/// Key rings, shared memory, tracing, attributes of files, memory of others, and rings of system
+/// calls that no filter sees.
+const CLOSED: &[i64] = &[
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_io_uring_setup,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_migrate_pages,
+    libc::SYS_perf_event_open,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_shmget,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_fanotify_init,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    // Landlock refuses to bind a port, but listening without one takes any.
+    libc::SYS_listen,
+    libc::SYS_setns,
+];
+
+fn program(rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
+    let (pass, refuse) = (SeccompAction::Allow, SeccompAction::Errno(error.unsigned_abs()));
+    SeccompFilter::new(rules, pass, refuse, std::env::consts::ARCH.try_into()?)?.try_into()
+}
+
+/// Only plain TCP and UDP. A pair of datagram sockets could be connected to any path afterwards.
+fn sockets() -> Result<Rules, BackendError> {
+    const MPTCP: u64 = 262;
+    const TYPE: u64 = 0xf;
+    let domains = [libc::AF_UNIX, libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG];
+    let of_domain = |domain: &i32| rule(&[equals(0, u64::from(domain.unsigned_abs()))?]);
+    let mut sockets = domains.iter().map(of_domain).collect::<Result<Vec<_>, _>>()?;
+    sockets.push(rule(&[equals(2, MPTCP)?])?);
+    let of_type = |kind: i32| rule(&[masked(1, TYPE, u64::from(kind.unsigned_abs()))?]);
+    let fast_open = u64::from(libc::MSG_FASTOPEN.unsigned_abs());
+    let opens_fast = |index| Ok::<_, BackendError>(vec![rule(&[has(index, fast_open)?])?]);
+    Ok(Rules::from([
+        (libc::SYS_socket, sockets),
+        (libc::SYS_socketpair, vec![of_type(libc::SOCK_DGRAM)?, of_type(libc::SOCK_RAW)?]),
+        (libc::SYS_sendto, opens_fast(3)?),
+        (libc::SYS_sendmsg, opens_fast(2)?),
+        (libc::SYS_sendmmsg, opens_fast(3)?),
+    ]))
+}
+
+/// Limits and scheduling of other processes, and the session's mark.
+fn limits_of_others() -> Result<Rules, BackendError> {
+    let mark = u64::from(libc::RLIMIT_RTTIME);
+    let other = |index| Ok::<_, BackendError>(vec![rule(&[differs(index, 0)?])?]);
+    let limits = vec![rule(&[differs(0, 0)?])?, rule(&[equals(1, mark)?, differs_wide(2, 0)?])?];
+    Ok(Rules::from([
+        (libc::SYS_prlimit64, limits),
+        (libc::SYS_setrlimit, vec![rule(&[equals(0, mark)?])?]),
+        (libc::SYS_sched_setscheduler, other(0)?),
+        (libc::SYS_sched_setparam, other(0)?),
+        (libc::SYS_sched_setattr, other(0)?),
+        (libc::SYS_sched_setaffinity, other(0)?),
+        (libc::SYS_setpriority, other(1)?),
+        (libc::SYS_ioprio_set, other(1)?),
+    ]))
+}
+
+/// A program with these bits would run as this user for everybody who can reach it.
+fn files_that_lend_their_owner() -> Result<Rules, BackendError> {
+    let bits = [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)];
+    type Found = Result<Vec<SeccompRule>, BackendError>;
+    let mode = |index| bits.iter().map(|bit| rule(&[has(index, *bit)?])).collect::<Found>();
+    let creating = |flags: u8, mode: u8| {
+        let makes = [libc::O_CREAT, libc::O_TMPFILE].map(|flag| u64::from(flag.unsigned_abs()));
+        let pairs = makes.iter().flat_map(|make| bits.iter().map(move |bit| (*make, *bit)));
+        pairs.map(|(make, bit)| rule(&[has(flags, make)?, has(mode, bit)?])).collect::<Found>()
+    };
+    let mut rules = Rules::from([
+        (libc::SYS_fchmod, mode(1)?),
+        (libc::SYS_fchmodat, mode(2)?),
+        (libc::SYS_fchmodat2, mode(2)?),
+        (libc::SYS_mknodat, mode(2)?),
+        (libc::SYS_openat, creating(2, 3)?),
+    ]);
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([
+        (libc::SYS_chmod, mode(1)?),
+        (libc::SYS_mknod, mode(1)?),
+        (libc::SYS_creat, mode(1)?),
+        (libc::SYS_open, creating(1, 2)?),
+    ]);
+    Ok(rules)
+}
+
+/// In a user namespace of its own an agent would have every capability over what it makes there.
+fn namespaces() -> Result<Rules, BackendError> {
+    let user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
+    let makes_one = || Ok::<_, BackendError>(vec![rule(&[has(0, user)?])?]);
+    Ok(Rules::from([(libc::SYS_unshare, makes_one()?), (libc::SYS_clone, makes_one()?)]))
+}
+
+fn rule(conditions: &[SeccompCondition]) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(conditions.to_vec())
+}
+
+/// All of these bits are set.
+fn has(index: u8, bits: u64) -> Result<SeccompCondition, BackendError> {
+    masked(index, bits, bits)
+}
+
+fn masked(index: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
+    let operation = SeccompCmpOp::MaskedEq(mask);
+    SeccompCondition::new(index, SeccompCmpArgLen::Dword, operation, value)
+}
+
+fn equals(index: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+fn differs(index: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
+}
+
+fn differs_wide(index: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(index, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, value)
+}

@@ -1,0 +1,138 @@
+// The pages of one run and of one session, and the figures by day and week.
+import { because, clock, dollars, ending, h, lasted, moment, plural, prose, short, span, untimed, words } from "./dom.js";
+
+const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
+const part = (title, ...content) => h("section", h("h3", title), ...content);
+const bar = (title, close) => h("div.bar", h("h2", { id: "story-title" }, title), h("button", { onclick: close }, "Close"));
+const link = (address, text) => h("a", { href: address }, text);
+const time = (row) => (row.ended_at ? lasted(Date.parse(row.ended_at) - Date.parse(row.started_at)) : "–");
+const cell = (name, text) => h(name, ...(Array.isArray(text) ? text : [text]));
+
+/** A table that scrolls by itself; columns whose name begins with a dot hold numbers. */
+function table(label, columns, rows) {
+  const num = columns.map((name) => name.startsWith("."));
+  return h("div.scroll", { tabindex: "0", role: "region", "aria-label": label }, h("table",
+    h("thead", h("tr", columns.map((name, index) => h(num[index] ? "th.num" : "th", { scope: "col" }, name.replace(".", ""))))),
+    h("tbody", rows.map((cells) => h("tr", cells.map((text, index) => cell(num[index] ? "td.num" : "td", text)))))));
+}
+
+const lines = (rows, label) => h("ol.lines", { tabindex: "0", "aria-label": label }, rows.map((row) =>
+  h(/ALARM|SURVIVORS/.test(row.line) ? "li.alarm" : "li", h("time", { datetime: row.at }, clock(row.at)), h("span", untimed(row.line)))));
+
+const STAGES = { fetch: "Fetch", triage: "Triage", analyse: "Analyse", result: "Result" };
+const BECAME = { finding: ["good", "finding"], parked: ["bad", "parked"], failed: ["warn", "failed"], chosen: ["info", "for deep analysis"], settled: ["good", "settled"], deferred: [undefined, "deferred"], decided: [undefined, "no result"] };
+const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn" };
+
+export function runPage(data, tools) {
+  const { run, items, sessions, spending } = data;
+  const state = run.ended_at ? words(run.outcome) : run.lost ? "crashed" : "in progress";
+  const cost = spending.reduce((sum, row) => sum + row.spent, 0);
+  const report = (format, text) => h("a", { href: `/api/report?run=${run.run}&format=${format}`, download: "" }, text);
+  return [
+    bar(`Run of ${moment(run.started_at)}`, tools.close),
+    h("div.inside",
+      h("div.tags", tag(run.ended_at ? RUN_TONES[run.outcome] ?? "bad" : run.lost ? "bad" : "info", state), tag(undefined, run.trigger === "manual" ? "started by hand" : "scheduled"),
+        tag(undefined, run.ended_at ? `took ${time(run)}` : `since ${clock(run.started_at)}`), tag(undefined, dollars(cost)), tag(undefined, `id ${run.run.slice(0, 18)}`)),
+      h("ol.stages", Object.entries(STAGES).map(([name, title]) => {
+        const { state: is = "ahead", why } = run.stages?.[name] ?? {};
+        return h("li.stage", { "data-is": is }, h("h3", title, h("span.is", is === "ahead" ? "not yet" : is)), h("div.full", why ?? STAGE_NOTES[name](run)));
+      })),
+      h("p.note", "Report: ", report("html", "HTML"), " · ", report("md", "Markdown"), " · ", report("json", "JSON")),
+      part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item, tools))) : h("p.empty", "No item had a decision in this run."),
+        items.total > items.listed.length && h("p.note", `and ${items.total - items.listed.length} more`)),
+      part(`Sessions (${sessions.length})`, sessions.length ? sessionTable(sessions) : h("p.empty", "No session was started.")),
+      spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Spent", ".Estimated part"],
+        spending.map((row) => [row.stage === "deep" ? "analysis" : "triage", String(row.sessions), dollars(row.spent), dollars(row.estimated)]))),
+      part("Log", data.older_lines > 0 && h("p.note", `The newest ${data.lines.length} lines; ${data.older_lines} older ones are in events.ndjson of the state folder.`),
+        data.lines.length ? lines(data.lines, "Log of this run") : h("p.empty", "The log of this run is past its retention."))),
+  ];
+}
+
+const figures = (run) => ({ ...(run.summary ?? {}), ...run });
+const STAGE_NOTES = {
+  fetch: (run) => `${plural(figures(run).fetched ?? 0, "item")} read`,
+  triage: (run) => `${plural(figures(run).triaged ?? 0, "verdict")}`,
+  analyse: (run) => `${plural(figures(run).analysed ?? 0, "finding")}`,
+  result: (run) => words(run.outcome ?? "in progress"),
+};
+
+function itemRow(item, tools) {
+  const [tone, text] = BECAME[item.became] ?? [undefined, words(item.became)];
+  const facts = [item.decision && words(item.decision), item.reason && because(item.reason), item.detail];
+  return h("li", h("div.row", h("div.title", h("button.plain", { onclick: () => tools.open(item.key) }, h("span.number", short(item.key)), ` ${item.title}`)), tag(tone, text)),
+    item.triage && h("p", "Triage: ", prose(item.triage)), h("div.facts", [...new Set(facts.filter(Boolean))].map((fact) => h("span", fact))));
+}
+
+/** Sessions with a link to the page of each. */
+export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
+  link(`#session/${row.session}`, moment(row.started_at)), row.stage === "deep" ? "analysis" : "triage", row.item ? link(`#item/${row.item}`, short(row.item)) : "–",
+  row.outcome || row.alive ? ending(row.outcome) : "crashed", String(row.attempt), time(row), row.usage ? dollars(row.usage.cost) : "–"]));
+
+const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
+
+export function sessionPage(data, tools) {
+  const { session, life, transcript } = data;
+  const { usage } = session;
+  const facts = [
+    ["Model", [life.model, life.agent_version && `agent ${life.agent_version}`].filter(Boolean).join(", ")],
+    ["Cost", usage ? `${usage.reported || usage.cost > 0 ? dollars(usage.cost) : "not reported"}${life.worst_case ? ` of at most ${dollars(life.worst_case)}` : ""}` : life.worst_case && `at most ${dollars(life.worst_case)}`],
+    ["Tokens", usage && `${usage.input_tokens} in, ${usage.output_tokens} out, ${usage.cache_read_tokens} from the cache`],
+    ["Time", `${time(session)}${life.limit_ms ? ` of ${span(life.limit_ms)}` : ""}`],
+    ["Files read", life.files_read === null ? null : String(life.files_read)],
+    ["Steps", Object.entries(life.steps).map(([what, count]) => `${count} × ${words(what)}`).join(", ")],
+    ["Processes", life.most_processes ? `at most ${life.most_processes}, ${Math.round(life.most_memory_kib / 1024)} MiB` : null],
+    ["Left alive", session.survivors === null ? null : String(session.survivors)],
+    ["Containment", session.tier],
+  ].filter(([, text]) => text);
+  const title = session.item ? `${short(session.item)} ${data.title ?? ""}` : "all changed items";
+  return [
+    bar(`${session.stage === "deep" ? "Analysis" : "Triage"} of ${title}`, tools.close),
+    h("div.inside",
+      h("div.tags", tag(session.outcome?.kind === "completed" ? "good" : session.outcome ? "warn" : "info", session.outcome || session.alive ? ending(session.outcome) : "crashed"),
+        tag(undefined, `attempt ${session.attempt}`), tag(undefined, moment(session.started_at)), tag(undefined, `id ${session.session.slice(-8)}`)),
+      h("p.note", link(`#run/${session.run}`, "Its run"), session.item && " · ", session.item && link(`#item/${session.item}`, "Its item and finding")),
+      h("dl.pairs", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))),
+      part("Transcript", transcript?.lines?.length
+        ? h("ol.talk", { tabindex: "0", "aria-label": "What the session read and said" }, transcript.lines.map((line) =>
+          h("li", { "data-kind": line.kind }, h("span.when", span(line.after_ms)), h("span.kind", TRANSCRIPT[line.kind] ?? line.kind), line.kind === "said" ? h("span.prose", prose(line.text)) : h("code", line.text))))
+        : h("p.empty", session.ended_at ? "Nothing is stored of what it said; transcripts are kept as long as state.keep_events says." : "The transcript is stored when the session ends."),
+        transcript?.left_out > 0 && h("p.note", `${transcript.left_out} lines in the middle are left out.`)),
+      part("Liveness", life.changes.length
+        ? table("Changes of the verdict", ["At", "Verdict", "Evidence"], life.changes.map((change) => [clock(change.at), words(change.verdict), change.evidence]))
+        : h("p.empty", "No sign of life is stored; the events are past their retention or it has just started."),
+        h("p.note", `${plural(life.beats, "sign")} of life in all.`))),
+  ];
+}
+
+/** The Monday of a day such as 2026-11-16. */
+function monday(day) {
+  const at = new Date(`${day}T00:00:00Z`);
+  at.setUTCDate(at.getUTCDate() - ((at.getUTCDay() + 6) % 7));
+  return at.toISOString().slice(0, 10);
+}
+
+const dayName = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+const named = (day) => dayName.format(new Date(`${day}T00:00:00Z`));
+
+/** Weeks with their days, the newest first. */
+export function weeks(days) {
+  const found = new Map();
+  for (const day of days) {
+    const week = monday(day.day);
+    const sum = found.get(week) ?? { day: week, findings: 0, sessions: 0, triage: 0, deep: 0 };
+    for (const key of ["findings", "sessions", "triage", "deep"]) sum[key] += day[key];
+    found.set(week, sum);
+  }
+  return [...found.values()];
+}
+
+export function figureTable(data, by) {
+  const rows = by === "Weeks" ? weeks(data.days) : data.days.slice(0, 28);
+  if (!rows.length) return [h("p.empty", "No sessions in the last twelve weeks.")];
+  const most = Math.max(...rows.map((row) => row.triage + row.deep), 1e-9);
+  return [table(`Cost and findings by ${by === "Weeks" ? "week" : "day"}`, [by === "Weeks" ? "Week of" : "Day", ".Findings", ".Sessions", ".Cost", "Share"], rows.map((row) => {
+    const cost = row.triage + row.deep;
+    const each = row.findings ? `${dollars(cost / row.findings)} each` : "no finding";
+    return [named(row.day), String(row.findings), String(row.sessions), dollars(cost), [h("progress", { max: "1", value: String(cost / most), "aria-label": `${named(row.day)}: ${dollars(cost)}, ${each}`, title: `triage ${dollars(row.triage)}, analysis ${dollars(row.deep)}, ${each}` })]];
+  }))];
+}
