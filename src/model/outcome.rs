@@ -206,7 +206,8 @@ impl Outcome {
     }
 
     /// Is it booked with its worst case? Only a session that ended without reporting a cost is, and
-    /// only if it may have reached the provider.
+    /// only if the provider may have charged for it: a failing provider that sent not one token of
+    /// an answer has not.
     pub fn counts_at_worst(&self, usage: &Usage) -> bool {
         let never_asked = matches!(
             self,
@@ -214,7 +215,9 @@ impl Outcome {
                 | Self::BadOutput { why: FailureKind::NoJson | FailureKind::NotSent }
                 | Self::ProviderLimit { .. }
         ) || self.is_configuration();
-        !usage.reported && !never_asked
+        let never_answered =
+            matches!(self, Self::AgentError { why: FailureKind::ApiError }) && usage.tokens() == 0;
+        !usage.reported && !never_asked && !never_answered
     }
 
     /// The exit code of the agent, where it left with one.
@@ -274,6 +277,16 @@ pub struct Usage {
     pub reported: bool,
 }
 
+impl Usage {
+    /// All tokens, whatever they cost.
+    pub const fn tokens(&self) -> u64 {
+        self.input_tokens
+            .saturating_add(self.output_tokens)
+            .saturating_add(self.cache_read_tokens)
+            .saturating_add(self.cache_creation_tokens)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,7 +297,6 @@ mod tests {
         let error = |why| Outcome::AgentError { why };
         for outcome in [
             Outcome::Completed,
-            error(FailureKind::ApiError),
             error(FailureKind::MaxTurns),
             Outcome::TimedOut,
             Outcome::OverBudget,
@@ -295,6 +307,15 @@ mod tests {
         }
         let spawn = Outcome::SpawnFailed { why: FailureKind::NotFound };
         assert!(!spawn.counts_at_worst(&Usage::default()), "it never reached the provider");
+    }
+
+    #[test]
+    fn an_outage_costs_its_worst_case_only_if_a_part_of_an_answer_came() {
+        let outage = Outcome::AgentError { why: FailureKind::ApiError };
+        assert!(!outage.counts_at_worst(&Usage::default()));
+        let answered = Usage { input_tokens: 1, ..Usage::default() };
+        assert!(outage.counts_at_worst(&answered));
+        assert!(!outage.counts_at_worst(&Usage { reported: true, ..answered }));
     }
 
     #[test]
