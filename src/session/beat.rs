@@ -1,20 +1,27 @@
-//! A session's pulse: beats to the keeper, samples of the tree, and the sign of life made of both.
+//! A session's pulse: its timers, beats to the keeper, samples of the tree, and the sign of life made
+//! of both. The timers are never gated on anything else.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::conversation::Conversation;
 use super::keeper::launch::Keeper;
 use super::liveness::{Rule, Sample, judge};
-use super::supervisor::milliseconds;
+use super::supervisor::{SupervisorSettings, milliseconds};
 use super::tree::{TreeSample, TreeWatch};
 use crate::event::{LiveVerdict, Liveness};
 
 /// The state of the pulse.
 #[derive(Debug)]
 pub struct Pulse {
+    /// When the caps are checked.
+    pub check: Interval,
+    /// When the sign of life is due.
+    pub liveness: Interval,
+    /// When the keeper's lease is renewed.
+    pub beat: Interval,
     watch: Option<TreeWatch>,
     started: Instant,
     last_sample: Instant,
@@ -26,9 +33,18 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Before the agent runs.
-    pub fn new(now: Instant) -> Self {
+    /// Before the agent runs; the timers start now.
+    pub fn new(now: Instant, liveness: Duration, settings: &SupervisorSettings) -> Self {
+        let every = |period: Duration| {
+            let period = period.max(Duration::from_millis(5));
+            let mut interval = tokio::time::interval_at(now + period, period);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval
+        };
         Self {
+            check: every(settings.check_every),
+            liveness: every(liveness),
+            beat: every(settings.lease / 6),
             watch: None,
             started: now,
             last_sample: now,
@@ -40,13 +56,15 @@ impl Pulse {
         }
     }
 
-    /// The agent runs.
+    /// The agent runs: signs of life count from here.
     pub fn watch(&mut self, keeper: &Keeper, leader: u32, now: Instant) {
         let has_init = keeper.tier.has_namespace();
         let watch = TreeWatch::new(keeper.identity.pid, leader, has_init);
         self.watch = Some(watch.without(keeper.watcher));
         self.started = now;
         self.last_sample = now;
+        self.liveness.reset();
+        self.check.reset();
     }
 
     /// Processes of the tree that were seen in it, with their start times.
@@ -71,7 +89,7 @@ impl Pulse {
     }
 
     /// The sign of life, and whether the session is hung.
-    pub fn liveness(
+    pub fn sign_of_life(
         &mut self,
         conversation: &Conversation,
         stall: Duration,

@@ -15,8 +15,7 @@ use super::keeper::launch::Keeper;
 use super::keeper::protocol::{FromKeeper, OwnReason, ToKeeper};
 use super::machine::{Cause, Effect, End, Input, State, step};
 use super::stop::{StopSignal, StopState};
-use super::supervisor::{SupervisorSettings, cancelled, milliseconds, order, protection};
-use super::timers::Timers;
+use super::supervisor::{SupervisorSettings, milliseconds};
 use super::{SessionSpec, children, orphans};
 use crate::event::{Event, Sink};
 use crate::model::{FailureKind, Foreign};
@@ -51,6 +50,8 @@ pub struct Live<'a> {
     told_content: Option<Instant>,
     pending: Vec<Effect>,
     row: Option<Row>,
+    /// Containment and confinement in force, as rows and events name them.
+    tier: String,
     evidence: Option<Evidence>,
     exit: Option<Exit>,
     swept: u32,
@@ -90,7 +91,7 @@ impl<'a> Live<'a> {
             state: State::Prepared,
             conversation: Conversation::new(decoder, spec.limits.max_line, now),
             stderr: Tail::default(),
-            pulse: Pulse::new(now),
+            pulse: Pulse::new(now, spec.limits.liveness, settings),
             started: now,
             init_at: None,
             hard_at: now + spec.limits.hard,
@@ -99,6 +100,7 @@ impl<'a> Live<'a> {
             told_content: None,
             pending: Vec::new(),
             row: None,
+            tier: String::new(),
             evidence: None,
             exit: None,
             swept: 0,
@@ -118,29 +120,29 @@ impl<'a> Live<'a> {
         mut stop: StopSignal,
     ) -> Result<Finished, LedgerError> {
         self.evidence = Some(Evidence::of(&row));
+        self.tier.clone_from(&row.tier);
         let committed = self.ledger.register(row, self.settings.max_live).await;
         self.input(if committed.is_ok() { Input::RowCommitted } else { Input::RowRefused });
         self.perform(keeper).await;
         committed?;
-        let mut timers = Timers::new(self.spec.limits.liveness, self.settings);
         let mut known = StopState::default();
         let (mut out, mut err) = (vec![0; 64 * 1024], vec![0; 8 * 1024]);
         let (mut out_open, mut err_open) = (true, true);
         while !matches!(self.state, State::Ended(_)) {
             // The agent may speak before its keeper has said that it runs; order is kept here.
-            let started = self.state != State::Launching;
+            let (started, alarm) = (self.state != State::Launching, self.next_alarm());
             let turn = tokio::select! {
                 message = keeper.from.next() => Turn::Keeper(message),
                 read = keeper.stdout.read(&mut out), if out_open && started => Turn::Output(read),
                 read = keeper.stderr.read(&mut err), if err_open => Turn::Errors(read),
-                _ = timers.check.tick() => Turn::Check,
-                _ = timers.liveness.tick() => Turn::Liveness,
-                _ = timers.beat.tick() => Turn::Beat,
-                () = tokio::time::sleep_until(self.next_alarm()) => Turn::Alarm,
+                _ = self.pulse.check.tick() => Turn::Check,
+                _ = self.pulse.liveness.tick() => Turn::Liveness,
+                _ = self.pulse.beat.tick() => Turn::Beat,
+                () = tokio::time::sleep_until(alarm) => Turn::Alarm,
                 state = stop.changed(known) => Turn::Stop(state),
             };
             match turn {
-                Turn::Keeper(message) => self.on_keeper(message, keeper, &mut timers).await,
+                Turn::Keeper(message) => self.on_keeper(message, keeper).await,
                 Turn::Output(Ok(read)) if read > 0 => self.on_output(&out[..read]),
                 Turn::Output(_) => out_open = false,
                 Turn::Errors(Ok(read)) if read > 0 => self.stderr.push(&err[..read]),
@@ -219,12 +221,12 @@ impl<'a> Live<'a> {
             item: self.spec.session.item.clone(),
             attempt: self.spec.session.attempt,
             keeper_pid: keeper.identity.pid,
-            tier: protection(self.spec, keeper),
+            tier: self.tier.clone(),
             limit_ms: milliseconds(self.spec.limits.hard),
             worst_case: self.spec.worst_case,
         });
         self.init_at = Some(Instant::now() + self.spec.limits.init);
-        let order = order(self.spec, self.settings.lease);
+        let order = self.spec.order(self.settings.lease);
         keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
     }
 
@@ -266,16 +268,11 @@ impl<'a> Live<'a> {
 
     fn on_stop(&mut self, state: StopState) {
         let Some(reason) = state.reason else { return };
-        let cause = cancelled(reason.kind());
+        let cause = Cause::Cancelled(reason.kind());
         self.input(if state.immediate { Input::Kill(cause) } else { Input::Stop(cause) });
     }
 
-    async fn on_keeper(
-        &mut self,
-        message: Option<FromKeeper>,
-        keeper: &mut Keeper,
-        timers: &mut Timers,
-    ) {
+    async fn on_keeper(&mut self, message: Option<FromKeeper>, keeper: &mut Keeper) {
         match message {
             None => self.input(Input::KeeperGone),
             // Only before the word to start.
@@ -284,7 +281,7 @@ impl<'a> Live<'a> {
                 | FromKeeper::NoSlot { .. }
                 | FromKeeper::SlotsFailed { .. },
             ) => {}
-            Some(FromKeeper::Started { pid }) => self.on_started(pid, keeper, timers).await,
+            Some(FromKeeper::Started { pid }) => self.on_started(pid, keeper).await,
             Some(FromKeeper::NotStarted(failure)) => {
                 self.stderr.push(failure.to_string().as_bytes());
                 self.input(Input::NotStarted(failure.kind()));
@@ -298,8 +295,8 @@ impl<'a> Live<'a> {
             }
             Some(FromKeeper::Stopping(reason)) => self.input(Input::KeeperStops(match reason {
                 OwnReason::Deadline => Cause::HardLimit,
-                OwnReason::LeaseMissed => cancelled(FailureKind::LeaseLost),
-                OwnReason::Signalled => cancelled(FailureKind::Operator),
+                OwnReason::LeaseMissed => Cause::Cancelled(FailureKind::LeaseLost),
+                OwnReason::Signalled => Cause::Cancelled(FailureKind::Operator),
             })),
             Some(FromKeeper::Swept { killed }) => {
                 self.swept += killed;
@@ -314,14 +311,13 @@ impl<'a> Live<'a> {
         }
     }
 
-    async fn on_started(&mut self, pid: u32, keeper: &Keeper, timers: &mut Timers) {
+    async fn on_started(&mut self, pid: u32, keeper: &Keeper) {
         self.started = Instant::now();
         self.hard_at = self.started + self.spec.limits.hard;
         self.init_at = Some(self.started + self.spec.limits.init);
         self.conversation.last_progress = self.started;
         self.conversation.last_output = self.started;
         self.pulse.watch(keeper, pid, self.started);
-        timers.restart();
         self.events.emit(Event::SessionSpawned { session: self.spec.session.id, pid });
         self.input(Input::Started);
         if let Err(error) = self.ledger.spawned(self.spec.session.id, pid).await {
@@ -394,7 +390,8 @@ impl<'a> Live<'a> {
     fn on_liveness(&mut self) {
         let left = self.hard_at.saturating_duration_since(Instant::now());
         let stall = self.spec.limits.stall;
-        let Some((liveness, hung)) = self.pulse.liveness(&self.conversation, stall, left) else {
+        let Some((liveness, hung)) = self.pulse.sign_of_life(&self.conversation, stall, left)
+        else {
             return;
         };
         self.events.emit(Event::SessionLiveness { session: self.spec.session.id, liveness });

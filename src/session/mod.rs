@@ -17,7 +17,6 @@ pub mod children;
 pub mod confinement;
 pub mod containment;
 pub mod conversation;
-pub mod environment;
 pub mod evidence;
 mod finished;
 pub mod keeper;
@@ -32,7 +31,6 @@ pub mod sessions;
 mod spec;
 pub mod stop;
 mod supervisor;
-mod timers;
 pub mod tree;
 
 pub use admission::{Gate, MachineGate};

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use super::SessionSpec;
 use super::agent::{Agent, Exit, Transcript};
 use super::confinement::Strength;
 use super::finished::{Finished, Row};
 use super::keeper::launch::{self, Keeper, LaunchError};
-use super::keeper::protocol::Order;
 use super::live::Live;
-use super::machine::{Cause, End};
+use super::machine::End;
 use super::slots::Slots;
+use super::spec::stdin_file;
 use super::stop::{LiveSessions, StopSignal};
-use super::{SessionSpec, environment, mark};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{
@@ -158,11 +158,12 @@ impl Supervisor {
 
     fn row(&self, spec: &SessionSpec, keeper: &Keeper) -> LedgerRow {
         let started_at = self.clock.now();
+        let strength = spec.confinement.as_ref().map(|_| Strength::of_this_machine());
         let hard = SignedDuration::try_from(spec.limits.hard).unwrap_or(SignedDuration::MAX);
         LedgerRow {
             session: spec.session.clone(),
             keeper: keeper.identity.clone(),
-            tier: protection(spec, keeper),
+            tier: format!("{}{}", keeper.tier, strength.unwrap_or(Strength::Missing)),
             cgroup: keeper.cgroup.clone(),
             scratch: spec.scratch.clone(),
             started_at,
@@ -269,7 +270,7 @@ async fn prepare_folder(spec: &SessionSpec) -> io::Result<()> {
     let (scratch, stdin) = (spec.scratch.clone(), spec.stdin.clone());
     let made = tokio::task::spawn_blocking(move || {
         private::create_folder(&scratch)?;
-        private::write(&prompt_file(&scratch), &stdin)
+        private::write(&stdin_file(&scratch), &stdin)
     });
     made.await.map_err(io::Error::other)?
 }
@@ -285,42 +286,7 @@ pub(super) async fn remove_folder(scratch: &Path) {
     }
 }
 
-fn prompt_file(scratch: &Path) -> PathBuf {
-    scratch.join(".prompt")
-}
-
-/// The tier and the confinement in force, as rows and events name them.
-pub(super) fn protection(spec: &SessionSpec, keeper: &Keeper) -> String {
-    let strength = spec.confinement.as_ref().map(|_| Strength::of_this_machine());
-    format!("{}{}", keeper.tier, strength.unwrap_or(Strength::Missing))
-}
-
-/// What the keeper is told to start, and the bounds it holds by itself.
-pub(super) fn order(spec: &SessionSpec, lease: Duration) -> Order {
-    Order {
-        program: spec.program.clone().into_os_string(),
-        args: spec.args.clone(),
-        env: environment::scrub(&spec.env, spec.session.id),
-        cwd: spec.cwd.clone(),
-        stdin: prompt_file(&spec.scratch),
-        hard_ms: milliseconds(spec.limits.hard),
-        grace_ms: milliseconds(spec.limits.grace),
-        lease_ms: milliseconds(lease),
-        nice: spec.limits.nice,
-        mark: mark::limit(spec.session.id),
-        confinement: spec.confinement.clone(),
-        max_tasks: None,
-        max_processes: spec.limits.max_processes,
-        max_memory: spec.limits.max_memory,
-    }
-}
-
 /// Whole milliseconds.
 pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What a request to stop means to the machine.
-pub(super) fn cancelled(why: FailureKind) -> Cause {
-    Cause::Cancelled(why)
 }
