@@ -15,8 +15,8 @@ use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, Loaded, load};
 use crate::context::CodeBases;
 use crate::event::Trigger;
+use crate::fetch::Guarded;
 use crate::fetch::ado::{AdoSource, Credential};
-use crate::fetch::{Guarded, Source};
 use crate::model::RunId;
 use crate::prompt::Prompts;
 use crate::report::terminal::Progress;
@@ -241,17 +241,18 @@ impl Setting {
     }
 
     fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
-        let source: Arc<dyn Source> = Arc::new(self.source(journal)?);
         let agent = self.config.agent.command.first().map_or("", String::as_str);
         let search_path = self.environment.raw("PATH").unwrap_or_default();
-        let gate = MachineGate::new(&self.config.limits, Arc::new(journal.clone()));
         Ok(Edges {
-            source,
-            sessions: Arc::new(self.sessions(journal)?),
-            code: Arc::new(CodeBases::new(&self.config, &self.cache)),
-            gate: Arc::new(gate.for_agent(agent, search_path)),
             publisher: self.publisher(journal)?,
             secrets: Arc::new(SettingSecrets::new(self)),
+            source: Arc::new(self.source(journal)?),
+            sessions: Arc::new(self.sessions(journal)?),
+            gate: Arc::new(
+                MachineGate::new(&self.config.limits, Arc::new(journal.clone()))
+                    .for_agent(agent, search_path),
+            ),
+            code: Arc::new(CodeBases::new(&self.config, &self.cache)),
         })
     }
 }

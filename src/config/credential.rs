@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::leak;
 use crate::exec::{self, ExecError, HelperCommand};
-use crate::settings::{Config, Environment};
+use crate::settings::{Config, Environment, credential_in};
 
 /// A credential is a line; a file or an answer far longer is something else.
 const MAX_CREDENTIAL_BYTES: usize = 64 * 1024;
@@ -153,9 +152,7 @@ async fn from_command(
 /// A command that complains about a token may well show it.
 fn without_secrets(error: ExecError) -> ExecError {
     match error {
-        ExecError::Failed { program, status, stderr }
-            if leak::credential_in(stderr.raw()).is_some() =>
-        {
+        ExecError::Failed { program, status, stderr } if credential_in(stderr.raw()).is_some() => {
             let stderr = "its output looks like a credential and is not shown".into();
             ExecError::Failed { program, status, stderr }
         }

@@ -9,7 +9,8 @@ use toml::de::DeTable;
 
 use super::error::{ConfigError, Origin, Problem, Suggestion};
 use super::keys::{Entry, Keys};
-use super::{Discover, LoadRequest, leak};
+use super::{Discover, LoadRequest};
+use crate::settings::{credential_in, is_credential_name};
 
 /// What the file is called in the working directory and in the configuration folder.
 pub const FILE_NAME: &str = "heartbeat.toml";
@@ -146,7 +147,7 @@ fn unknown_section(place: Origin, section: String, keys: &Keys) -> Problem {
 }
 
 pub(super) fn unknown_key(place: Origin, key: String, keys: &Keys) -> Problem {
-    if key.rsplit('.').next().is_some_and(leak::is_credential_name) {
+    if key.rsplit('.').next().is_some_and(is_credential_name) {
         return Problem::SecretKey { place, key };
     }
     let suggestion = keys.nearest_key(&key);
@@ -158,7 +159,7 @@ fn leaked(file: &Path, text: &str) -> Vec<Problem> {
     let lines = text.lines().enumerate();
     lines
         .filter_map(|(n, line)| {
-            let kind = leak::credential_in(line)?;
+            let kind = credential_in(line)?;
             let place = Origin::File { file: file.to_path_buf(), line: n + 1, column: 1 };
             Some(Problem::Secret { place, kind })
         })

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::DEFAULT_TOML;
 use super::error::{Origin, Problem, Suggestion};
-use super::{DEFAULT_TOML, leak};
-use crate::settings::{Config, Environment};
+use crate::settings::{Config, Environment, credential_in};
 
 /// Keys whose value is a path; a relative one starts at the folder of the file that names it.
 const PATH_KEYS: [&str; 11] = [
@@ -93,7 +93,7 @@ impl Keys {
 
     /// What is wrong with a value by itself, if anything: its secrecy, its type, its form.
     pub fn refuse(&self, entry: &Entry) -> Option<Problem> {
-        if let Some(kind) = leak::credential_in(&entry.value.to_string()) {
+        if let Some(kind) = credential_in(&entry.value.to_string()) {
             return Some(Problem::Secret { place: entry.origin.clone(), kind });
         }
         let allowed = self.wrong_type(entry).or_else(|| self.wrong_form(entry))?;

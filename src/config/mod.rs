@@ -10,7 +10,6 @@ mod error;
 mod file;
 mod init;
 mod keys;
-mod leak;
 mod load;
 mod reload;
 pub mod show;
@@ -20,7 +19,6 @@ pub use credential::CredentialError;
 pub use error::{ConfigError, Origin, Problem, Suggestion};
 pub use file::FILE_NAME;
 pub use init::render_init;
-pub use leak::credential_in;
 pub use load::{Discover, FlagValue, LoadRequest, Loaded, load, salvage, variable_for};
 pub use reload::{Changed, NEED_RESTART, Reload, Reloader};
 

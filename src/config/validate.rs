@@ -342,15 +342,6 @@ fn is_tag(tag: &str) -> bool {
 }
 
 impl Config {
-    /// The least time in which a run can read, triage and analyse one item with sessions that use
-    /// all of theirs.
-    pub fn shortest_run(&self) -> Duration {
-        let ending = self.timeouts.grace.saturating_add(self.timeouts.drain);
-        [self.triage.timeout, ending, self.analyze.timeout, ending, Duration::from_mins(1)]
-            .into_iter()
-            .fold(Duration::ZERO, Duration::saturating_add)
-    }
-
     /// What a run cannot do without, beyond what every command needs.
     pub fn require_for_run(&self) -> Result<(), ConfigError> {
         let source = &self.source;

@@ -30,6 +30,12 @@ impl ItemKey {
         Self(format!("{source}/{id}"))
     }
 
+    /// The key of another item of the same source.
+    #[must_use]
+    pub fn of_same_source(&self, id: ItemId) -> Self {
+        Self::new(self.0.rsplit_once('/').map_or(self.0.as_str(), |(source, _)| source), id)
+    }
+
     /// A key as it was stored.
     pub fn from_stored(text: String) -> Self {
         Self(text)

@@ -1,10 +1,15 @@
-//! Analyse: the code that matters for an item, one bounded session on it, and what its end means.
+//! Analyse: the code that matters for an item, one bounded session on it, what its end means, and the
+//! result in the state.
+//!
+//! A finding and its comment are stored in one transaction; the comment is delivered afterwards, by
+//! this run or a later one (see `outbox`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, background};
+use super::pool::ItemEnd;
+use super::{RunContext, RunError, outbox};
 use crate::analyze::{self, Request};
 use crate::context::{CodeContext, CodeError};
 use crate::dedupe::{QueuedItem, RetryPolicy, next_attempt};
@@ -14,7 +19,7 @@ use crate::model::{
 };
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
-use crate::store::DeepResult;
+use crate::store::{DeepResult, EarlierVerdicts};
 use crate::triage;
 
 /// What came of an item's analysis.
@@ -101,7 +106,9 @@ pub(super) async fn prompt(
     // Only a dry run gets here before triage.
     let default = || triage::fallback(&item.item).verdict;
     let verdict = item.verdict.clone().unwrap_or_else(default);
-    let background = background::before_analysis(cx, item).await?;
+    let verdicts = EarlierVerdicts::OnOtherTexts;
+    let known = cx.store().items().background(vec![item.clone()], verdicts).await?;
+    let background = known.into_values().next().unwrap_or_default();
     let request = Request {
         item: &item.item,
         verdict: &verdict,
@@ -199,6 +206,54 @@ fn finding_in(end: &SessionEnd, root: Option<&Path>) -> Result<Finding, FailureK
             );
             Err(FailureKind::SchemaViolated)
         }
+    }
+}
+
+/// Stores what came of an item's analysis.
+pub(super) async fn record(
+    cx: &RunContext,
+    item: &QueuedItem,
+    analysis: Analysis,
+) -> Result<ItemEnd, RunError> {
+    let key = item.key().clone();
+    match analysis {
+        Analysis::Ended { session, result, fault } => {
+            let close = closes_run(&result);
+            let is_finished = matches!(result, DeepResult::Finished { .. });
+            let print = item.fingerprint.clone();
+            cx.journal.results().apply_deep(session, cx.id, key, print, result).await?;
+            if is_finished {
+                outbox::deliver_comments(cx).await?;
+            }
+            Ok(ItemEnd { close, fault })
+        }
+        Analysis::Refused(reason) => {
+            cx.journal.items().defer(vec![key], reason).await?;
+            Ok(ItemEnd { close: Some(reason), fault: None })
+        }
+        Analysis::Taken => Ok(ItemEnd::default()),
+    }
+}
+
+/// The item waits for its code base; others may have a code base of their own.
+pub(super) async fn defer_without_code(
+    cx: &RunContext,
+    item: &QueuedItem,
+    missing: CodeError,
+) -> Result<ItemEnd, RunError> {
+    cx.journal.items().defer(vec![item.key().clone()], Reason::NoCodeBase).await?;
+    Ok(ItemEnd { close: None, fault: Some(RunError::NoCodeBase(missing)) })
+}
+
+/// Some ends mean that no other session of this run can work either.
+fn closes_run(result: &DeepResult) -> Option<Reason> {
+    match result {
+        DeepResult::NotCounted(outcome, reason) => {
+            let for_all =
+                matches!(outcome, Outcome::ProviderLimit { .. } | Outcome::SpawnFailed { .. });
+            (for_all || outcome.is_configuration()).then_some(*reason)
+        }
+        _ => None,
     }
 }
 

@@ -3,7 +3,6 @@
 //! Every other session would end the same way, so the run ends too. The attempt is not counted, and
 //! the next run tries again: whoever corrects the setting has nothing else to do.
 
-use super::{RunContext, RunError};
 use crate::model::text::in_words;
 use crate::model::{FailureKind, Outcome, SessionEnd, Stage};
 use crate::settings::{AgentAuth, Config};
@@ -11,34 +10,17 @@ use crate::settings::{AgentAuth, Config};
 /// Of an agent's standard error, in characters.
 const LONGEST_LINE: usize = 400;
 
-/// The fault that a session's end shows, if it shows one. The store remembers whether the agent is
-/// usable, for `status`.
-pub(super) async fn shown_by(
-    cx: &RunContext,
-    stage: Stage,
-    end: &SessionEnd,
-) -> Result<Option<RunError>, RunError> {
-    let last_line = end.stderr_tail.last_line(LONGEST_LINE);
-    if let Some(advice) = setting_to_correct(&end.outcome, stage, &cx.config) {
-        tracing::error!(%stage, %advice, stderr = %last_line, "the agent is not usable");
-        let known = advice.clone();
-        cx.journal.provider().update(|record| record.agent_fault = Some(known)).await?;
-        return Ok(Some(RunError::AgentConfig(advice)));
-    }
-    if end.outcome.is_success() {
-        // Only a reply of the model shows that the agent works.
-        cx.journal.provider().update(|record| record.agent_fault = None).await?;
-    }
-    if !matches!(end.outcome, Outcome::SpawnFailed { .. }) {
-        return Ok(None);
-    }
-    let outcome = end.outcome.to_string();
-    let why = if last_line.is_empty() { outcome } else { last_line };
-    Ok(Some(RunError::CannotStart(why)))
+/// The last line of the agent's standard error.
+pub(super) fn last_line(end: &SessionEnd) -> String {
+    end.stderr_tail.last_line(LONGEST_LINE)
 }
 
 /// Names the setting that has to be corrected.
-fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Option<String> {
+pub(super) fn setting_to_correct(
+    outcome: &Outcome,
+    stage: Stage,
+    config: &Config,
+) -> Option<String> {
     let (section, model, fallback) = match stage {
         Stage::Triage => ("triage", &config.triage.model, ""),
         Stage::Deep => ("analyze", &config.analyze.model, config.analyze.fallback_model.as_str()),

@@ -50,8 +50,11 @@ pub struct Backlog {
 
 /// A configured baseline applies whoever starts the run. If the configuration says nothing, a run
 /// that a person starts processes the backlog; a scheduled one asks once.
-pub(super) async fn decide(cx: &RunContext) -> Result<FirstRunStep, RunError> {
-    match (cx.store().sources().first_run().await?, cx.config.schedule.first_run) {
+pub(super) async fn decide(
+    cx: &RunContext,
+    so_far: Option<FirstRunFact>,
+) -> Result<FirstRunStep, RunError> {
+    match (so_far, cx.config.schedule.first_run) {
         (Some(FirstRunFact::Over), _) => Ok(FirstRunStep::None),
         // A baseline that was cut short goes on, whatever the configuration says by now.
         (Some(FirstRunFact::Baseline), _) | (None, FirstRun::Baseline) => {

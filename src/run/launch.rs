@@ -9,16 +9,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::context::deferral_reason;
-use super::faults::shown_by;
-use super::provider::{self, ProviderGate};
+use super::provider::{self, Meaning, ProviderGate};
 use super::{RunContext, RunError};
-use crate::config::credential_in;
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::schedule::day_in;
 use crate::session::{Job, StopHandle};
+use crate::settings::credential_in;
 use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is tried again.
@@ -210,9 +209,8 @@ async fn ended(
     attempt: u32,
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
-    provider::note(cx, &end).await?;
+    let Meaning { outcome, fault } = provider::after_session(cx, launch.stage, &end).await?;
     keep_transcript(cx, id, &end).await;
-    let fault = shown_by(cx, launch.stage, &end).await?;
-    let end = SessionEnd { outcome: provider::outcome_for_item(cx, &end).await?, ..end };
+    let end = SessionEnd { outcome, ..end };
     Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))
 }

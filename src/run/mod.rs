@@ -7,13 +7,12 @@
 //! record    each result in one transaction, then the tracker
 //! ```
 //!
-//! Each stage is a file with typed input and output, and returns what goes wrong as a value. What
+//! Each stage has typed input and output, and returns what goes wrong as a value. What
 //! several of them need is in [`RunContext`]; starting a session through the gates is `launch`.
 //! Everything with a side effect is behind [`Edges`], so the same code runs on the real tracker and
 //! agent, on the simulators, and in tests.
 
 mod analyse;
-mod background;
 mod clean;
 mod context;
 mod dry_run;
@@ -27,7 +26,6 @@ mod pool;
 mod provider;
 mod read;
 mod recheck;
-mod record;
 mod recover;
 mod triage;
 
@@ -67,8 +65,7 @@ async fn work(cx: &RunContext) -> Result<(), RunError> {
 /// before the next one is fetched, so memory does not grow with the backlog and nothing that was
 /// delivered can be lost.
 async fn read(cx: &RunContext) -> Result<Queues, RunError> {
-    let first_run = first_run::decide(cx).await?;
-    let mut reading = read::Reading::begin(cx, first_run).await?;
+    let mut reading = read::Reading::begin(cx).await?;
     while let Some(page) = reading.fetch_page(cx).await? {
         let clean = clean::clean_page(cx, page).await?;
         reading.dedupe_and_store(cx, clean).await?;
@@ -87,8 +84,8 @@ async fn analyse(
     };
     let context = match analyse::context_for(&cx, &item).await {
         Ok(context) => context,
-        Err(missing) => return record::without_code(&cx, &item, missing).await,
+        Err(missing) => return analyse::defer_without_code(&cx, &item, missing).await,
     };
     let analysis = analyse::run_session(&cx, &item, &context, &stop).await?;
-    record::store(&cx, &item, analysis).await
+    analyse::record(&cx, &item, analysis).await
 }

@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use super::faults::provider_reason;
+use super::faults::{last_line, provider_reason, setting_to_correct};
 use super::launch::claim_for;
 use super::{RunContext, RunError};
 use crate::breaker::provider::{
-    Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request, is_outage,
+    Hold, HoldKind, ProviderAdmission, ProviderRecord, Report, Request,
 };
 use crate::dedupe::Queues;
 use crate::event::{Reason, Trigger};
@@ -90,12 +90,14 @@ async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
     fault::point();
     match performed {
         Ok(end) => {
-            note(cx, &end).await?;
-            cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
             let now = cx.now();
-            // A probe that was ended by us has shown nothing.
-            cx.journal.provider().update(move |record| record.abandon_probe(now)).await?;
-            let hold = cx.store().provider().record().await?.hold(now);
+            let hold = note(cx, &end, move |record| {
+                // A probe that was ended by us has shown nothing.
+                record.abandon_probe(now);
+                record.hold(now)
+            });
+            let hold = hold.await?;
+            cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
             Ok(hold.map_or(ProviderGate::Open, |hold| closed(&hold)))
         }
         Err(LedgerError::Full { live, max }) => {
@@ -121,8 +123,59 @@ fn probe_prompt() -> Rendered {
     }
 }
 
-/// Takes note of what a session's end says about the provider.
-pub(super) async fn note(cx: &RunContext, end: &SessionEnd) -> Result<(), RunError> {
+/// What a session's end means beyond its own output.
+pub(super) struct Meaning {
+    /// The outcome that counts for the item: an outage is blamed on it only if the provider answered
+    /// other sessions meanwhile.
+    pub(super) outcome: Outcome,
+    /// No other session of this run can work either.
+    pub(super) fault: Option<RunError>,
+}
+
+/// Takes note of what a session's end says about the provider and about the agent, which the store
+/// remembers for `status`.
+pub(super) async fn after_session(
+    cx: &RunContext,
+    stage: Stage,
+    end: &SessionEnd,
+) -> Result<Meaning, RunError> {
+    let advice = setting_to_correct(&end.outcome, stage, &cx.config);
+    if let Some(advice) = &advice {
+        let stderr = last_line(end);
+        tracing::error!(%stage, %advice, %stderr, "the agent is not usable");
+    }
+    let (outcome, agent_fault) = (end.outcome.clone(), advice.clone());
+    let started = cx.now().saturating_sub(end.duration).unwrap_or_default();
+    let outcome = note(cx, end, move |record| {
+        // Only a reply of the model shows that the agent works.
+        if agent_fault.is_some() || outcome.is_success() {
+            record.agent_fault = agent_fault;
+        }
+        match record.blames_item(&outcome, started) {
+            true => Outcome::AgentError { why: FailureKind::RequestFailed },
+            false => outcome,
+        }
+    });
+    let outcome = outcome.await?;
+    let fault = match (advice, &end.outcome) {
+        (Some(advice), _) => Some(RunError::AgentConfig(advice)),
+        (None, Outcome::SpawnFailed { .. }) => {
+            let said = last_line(end);
+            let why = if said.is_empty() { end.outcome.to_string() } else { said };
+            Some(RunError::CannotStart(why))
+        }
+        _ => None,
+    };
+    Ok(Meaning { outcome, fault })
+}
+
+/// Takes note of what a session's end says about the provider, and in the same transaction of what
+/// `also` does with the record.
+async fn note<T: Send + 'static>(
+    cx: &RunContext,
+    end: &SessionEnd,
+    also: impl FnOnce(&mut ProviderRecord) -> T + Send + 'static,
+) -> Result<T, RunError> {
     let (outcome, until, now) = (end.outcome.clone(), end.suspended_until, cx.now());
     let reason = match &outcome {
         Outcome::ProviderLimit { why } => provider_reason(*why, &cx.config),
@@ -141,6 +194,7 @@ pub(super) async fn note(cx: &RunContext, end: &SessionEnd) -> Result<(), RunErr
     let change = move |record: &mut ProviderRecord| {
         let credential = credential.as_deref();
         record.note(Report { outcome: &outcome, until, now, credential, reason });
+        also(record)
     };
     Ok(cx.journal.provider().update(change).await?)
 }
@@ -149,23 +203,6 @@ pub(super) async fn note(cx: &RunContext, end: &SessionEnd) -> Result<(), RunErr
 async fn credential(cx: &RunContext, record: &ProviderRecord) -> Option<String> {
     let key = record.fingerprint_key.as_deref()?;
     cx.edges.secrets.agent_fingerprint(key).await
-}
-
-/// The outcome that counts for the item: an outage is blamed on it only if the provider answered
-/// other sessions meanwhile.
-pub(super) async fn outcome_for_item(
-    cx: &RunContext,
-    end: &SessionEnd,
-) -> Result<Outcome, RunError> {
-    if !is_outage(&end.outcome) {
-        return Ok(end.outcome.clone());
-    }
-    let record = cx.store().provider().record().await?;
-    let started = cx.now().saturating_sub(end.duration).unwrap_or_default();
-    Ok(match record.blames_item(&end.outcome, started) {
-        true => Outcome::AgentError { why: FailureKind::RequestFailed },
-        false => end.outcome.clone(),
-    })
 }
 
 /// A run whose work was refused for the credential ends with that.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 
 use super::clean::{CleanPage, without_texts};
-use super::first_run::FirstRunStep;
+use super::first_run::{self, FirstRunStep};
 use super::{RunContext, RunError};
 use crate::dedupe::{
     FingerprintInputs, Plan, PlanCounts, Queues, ReadItem, fingerprint, raw_fingerprint,
@@ -31,8 +31,7 @@ pub(super) struct Reading {
 impl Reading {
     /// Asks for everything that changed since the last read, and for the items that earlier runs
     /// left.
-    pub(super) async fn begin(cx: &RunContext, first_run: FirstRunStep) -> Result<Self, RunError> {
-        cx.emit(Event::FetchStarted);
+    pub(super) async fn begin(cx: &RunContext) -> Result<Self, RunError> {
         let (source, limits) = (&cx.config.source, &cx.config.limits);
         // Twice the limits: enough to fill the queues when half of what was left is no longer work.
         let revisit = Revisit {
@@ -41,7 +40,9 @@ impl Reading {
             urgent_priority: cx.config.order.urgent_priority,
         };
         let to_read = cx.store().items().to_read(source.name.clone(), cx.now(), revisit).await?;
-        let ToRead { cursor, revisit: mut also, undelivered } = to_read;
+        let ToRead { cursor, revisit: mut also, undelivered, first_run } = to_read;
+        let first_run = first_run::decide(cx, first_run).await?;
+        cx.emit(Event::FetchStarted);
         also.extend(
             undelivered.keys().filter(|id| !also.contains(id)).copied().collect::<Vec<_>>(),
         );

@@ -1,14 +1,12 @@
 //! Recover: what an interrupted run or a panic left behind is cleared, and what was already paid for
 //! is used.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::launch::claim_for;
+use super::triage::{check_verdicts, remove_secrets};
 use super::{RunContext, RunError, analyse, outbox};
 use crate::dedupe::QueuedItem;
-use crate::model::{ItemId, ItemKey, Outcome, SessionEnd, Stage, Usd};
+use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
-use crate::triage::{self, Checked};
 
 /// Ends orphaned sessions, gives back claims whose session never started, and applies results that
 /// were stored but not yet used. Only while no session of this run is alive.
@@ -55,27 +53,13 @@ async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), Run
     let ids: Vec<_> = left.subject.iter().filter_map(|(key, _)| key.item_id()).collect();
     let output = left.output.filter(|_| left.outcome.is_success());
     let mut checked = output.map(|output| check_verdicts(&ids, &[], &output)).unwrap_or_default();
-    super::triage::remove_secrets(cx, &mut checked.verdicts).await;
+    remove_secrets(cx, &mut checked.verdicts).await;
     let judged = |(key, fingerprint): (ItemKey, String)| {
         let verdict = checked.verdicts.iter().find(|v| Some(v.id) == key.item_id())?.clone();
         Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None, parts: None })
     };
     let results = left.subject.into_iter().filter_map(judged).collect();
     Ok(cx.journal.results().apply_triage(Some(left.session), results).await?)
-}
-
-/// A panic on a strange answer must not reach the run: the next one would meet the same answer.
-pub(super) fn check_verdicts(
-    ids: &[ItemId],
-    known: &[ItemId],
-    output: &serde_json::Value,
-) -> Checked {
-    catch_unwind(AssertUnwindSafe(|| triage::check(ids, known, output))).unwrap_or_else(|_| {
-        tracing::error!(
-            "checking triage's answer panicked, which is a bug; the answer is rejected"
-        );
-        Checked { missing: ids.to_vec(), ..Checked::default() }
-    })
 }
 
 async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {

@@ -4,20 +4,20 @@
 //! more, and then get the stated default.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::recover::{self, check_verdicts};
-use super::{RunContext, RunError, analyse, background};
+use super::{RunContext, RunError, analyse, recover};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
-use crate::store::TriageResult;
-use crate::triage::{self, Asking, Batch, Destination};
+use crate::store::{EarlierVerdicts, TriageResult};
+use crate::triage::{self, Asking, Batch, Checked, Destination};
 
 /// The items of this run's triage, by their number.
 type Untriaged = HashMap<ItemId, QueuedItem>;
@@ -64,7 +64,7 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
         return Ok(Vec::new());
     }
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
-    let known = background::before_triage(&cx, &new).await?;
+    let known = cx.store().items().background(new, EarlierVerdicts::All).await?;
     let batches = triage::plan_batches(&items, &known, &cx.config.triage);
     let code = cx.edges.code.pictures(items).await.join("\n\n");
     Ok(batches.into_iter().map(|batch| batch.with_code(&code)).collect())
@@ -288,6 +288,20 @@ async fn ask(
         stop: StopHandle::new(),
     };
     launch(&cx, request).await
+}
+
+/// A panic on a strange answer must not reach the run: the next one would meet the same answer.
+pub(super) fn check_verdicts(
+    ids: &[ItemId],
+    known: &[ItemId],
+    output: &serde_json::Value,
+) -> Checked {
+    catch_unwind(AssertUnwindSafe(|| triage::check(ids, known, output))).unwrap_or_else(|_| {
+        tracing::error!(
+            "checking triage's answer panicked, which is a bug; the answer is rejected"
+        );
+        Checked { missing: ids.to_vec(), ..Checked::default() }
+    })
 }
 
 /// A model may repeat a credential that it should not have seen.

@@ -8,7 +8,7 @@ pub mod human;
 mod secrets;
 
 pub use environment::Environment;
-pub use secrets::{HeldSecrets, REMOVED};
+pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +38,17 @@ pub struct Config {
     pub http: Http,
     pub log: Log,
     pub report: Report,
+}
+
+impl Config {
+    /// The least time in which a run can read, triage and analyse one item with sessions that use
+    /// all of theirs.
+    pub fn shortest_run(&self) -> Duration {
+        let ending = self.timeouts.grace.saturating_add(self.timeouts.drain);
+        [self.triage.timeout, ending, self.analyze.timeout, ending, Duration::from_mins(1)]
+            .into_iter()
+            .fold(Duration::ZERO, Duration::saturating_add)
+    }
 }
 
 /// `[source]`

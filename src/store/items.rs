@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::rows::{Ms, from_optional_json, from_word, to_json};
-use super::sources::{cursor, undelivered};
+use super::sources::{FirstRunFact, cursor, first_run, undelivered};
 use super::subjects::{Items, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::dedupe::KnownItem;
@@ -34,6 +34,8 @@ pub struct ToRead {
     pub revisit: Vec<ItemId>,
     /// Items that the query named and no read delivered, with the number of runs that asked.
     pub undelivered: BTreeMap<ItemId, u32>,
+    /// How far the first run on this state came; none: there was none yet.
+    pub first_run: Option<FirstRunFact>,
 }
 
 /// `used` counts attempts on the seen text; for a row that has this text it is a column.
@@ -94,6 +96,7 @@ impl<R: Reader> Items<'_, R> {
                 cursor: cursor(connection, &source)?,
                 revisit: to_revisit(connection, now, limits)?,
                 undelivered: undelivered(connection, &source)?,
+                first_run: first_run(connection)?,
             })
         })
         .await

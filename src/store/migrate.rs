@@ -69,7 +69,8 @@ fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ItemId, ItemKey, Opinion, Phase};
+    use crate::model::{ItemId, ItemKey, Opinion, Phase, Verdict};
+    use crate::store::rows::from_json;
     use crate::store::{DATABASE, FirstRunFact, Store};
 
     /// Sample data of each version, put in as soon as its schema is there.
@@ -124,8 +125,9 @@ mod tests {
         assert_eq!(spent[0].estimated.micros(), 1_500_000, "the one without a cost");
         let messages = store.outbox().of_item(key(1)).await.unwrap();
         assert_eq!((messages[0].attempts, messages[0].revision), (1, Some(4)));
-        let reading = store.items().earlier_reading(key(1), None).await.unwrap().unwrap();
-        assert_eq!(reading.verdict.reason, "A wish.");
+        let sql = "SELECT verdict FROM readings";
+        let reading = store.read_here(|c| c.query_row(sql, [], |row| from_json(row, "verdict")));
+        assert_eq!(reading.map(|verdict: Verdict| verdict.reason).unwrap(), "A wish.");
         let session = "00000000-0000-7000-8000-000000000001".parse().unwrap();
         let transcript = store.sessions().transcript(session).await.unwrap().unwrap();
         assert_eq!(transcript.lines[0].text, "src/total.ts");

@@ -73,6 +73,7 @@ pub use outbox::{Delivery, MAX_DELIVERIES, Message, MessageKind, MessageState, U
 pub use pages::PageRecord;
 pub use pause::Pause;
 pub use place::{prepare_folder, refuse_foreign};
+pub use readings::EarlierVerdicts;
 pub use results::{DeepResult, TriageResult, UnappliedSession};
 pub use retention::Pruned;
 pub use runs::{Digest, RunRow};

@@ -1,62 +1,134 @@
-//! What triage read of an item and said about it, so that the next prompt can say what changed.
+//! What is known about an item beside its present text: what triage read of it and said, what an
+//! analysis found, its parent's title, items like it. The next prompt says what changed.
+
+use std::collections::HashMap;
 
 use jiff::Timestamp;
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::rows::{Ms, from_json, from_word, to_json};
 use super::subjects::{Items, Reader};
 use super::{Sql, StoreError};
-use crate::dedupe::ItemParts;
-use crate::model::{ItemId, ItemKey, Phase, Verdict};
+use crate::dedupe::{ItemParts, QueuedItem};
+use crate::model::{Background, Earlier, Finding, ItemId, ItemKey, Verdict};
+use crate::triage::SimilarTitles;
 
 /// Readings that are kept of each item: the present one and the one before.
 const KEPT: u32 = 2;
 
+/// Which verdicts on an item are earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlierVerdicts {
+    /// All of them: triage has not judged the present text yet, or is asked about it again.
+    All,
+    /// Those on other texts: triage has judged the present one.
+    OnOtherTexts,
+}
+
 /// What triage read of an item, and what it said.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    pub at: Timestamp,
-    pub parts: ItemParts,
-    pub verdict: Verdict,
+#[derive(Debug)]
+struct Reading {
+    at: Timestamp,
+    parts: ItemParts,
+    verdict: Verdict,
 }
 
 impl<R: Reader> Items<'_, R> {
-    /// The newest reading of an item, leaving out the one with this fingerprint.
-    pub async fn earlier_reading(
+    /// What is known about each of these items beside its present text.
+    pub async fn background(
         self,
-        key: ItemKey,
-        except: Option<String>,
-    ) -> Result<Option<Reading>, StoreError> {
-        let sql = "SELECT * FROM readings WHERE key = ?1 AND fingerprint IS NOT ?2
-                   ORDER BY read_at DESC LIMIT 1";
-        self.first_row(sql, (key, except), |row| {
-            Ok(Reading {
-                at: row.get::<_, Ms>("read_at")?.0,
-                parts: from_json(row, "parts")?,
-                verdict: from_json(row, "verdict")?,
-            })
-        })
-        .await
-    }
-
-    /// Shows every item's title to `see`, one at a time, and returns what it made of them.
-    pub async fn each_title<T: Send + 'static>(
-        self,
-        mut state: T,
-        see: impl Fn(&mut T, ItemId, Phase, &str) + Send + 'static,
-    ) -> Result<T, StoreError> {
+        items: Vec<QueuedItem>,
+        verdicts: EarlierVerdicts,
+    ) -> Result<HashMap<ItemId, Background>, StoreError> {
         self.read(move |connection| {
-            let mut titles =
-                connection.prepare_cached("SELECT item_id, phase, title FROM heartbeat_state")?;
-            let mut rows = titles.query([])?;
-            while let Some(row) = rows.next()? {
-                let title: String = row.get("title")?;
-                see(&mut state, ItemId(row.get("item_id")?), from_word(row, "phase")?, &title);
+            let mut similar = similar_titles(connection, &items)?;
+            let mut known = HashMap::with_capacity(items.len());
+            for item in &items {
+                let background = Background {
+                    parent: parent_title(connection, item)?,
+                    earlier: earlier(connection, item, verdicts)?,
+                    similar: similar.of(item.id()),
+                };
+                known.insert(item.id(), background);
             }
-            Ok(state)
+            Ok(known)
         })
         .await
     }
+}
+
+fn parent_title(connection: &Connection, item: &QueuedItem) -> Sql<Option<String>> {
+    let Some(parent) = item.facts().parent else { return Ok(None) };
+    let sql = "SELECT title FROM heartbeat_state WHERE key = ?1";
+    connection.query_row(sql, [item.key().of_same_source(parent)], |row| row.get(0)).optional()
+}
+
+fn earlier(
+    connection: &Connection,
+    item: &QueuedItem,
+    verdicts: EarlierVerdicts,
+) -> Sql<Option<Earlier>> {
+    let reading = newest_reading(connection, item, verdicts)?;
+    let finding: Option<(Timestamp, Finding)> = connection
+        .query_row(
+            "SELECT created_at, finding FROM findings WHERE key = ?1 ORDER BY id DESC LIMIT 1",
+            [item.key()],
+            |row| Ok((row.get::<_, Ms>("created_at")?.0, from_json(row, "finding")?)),
+        )
+        .optional()?;
+    if reading.is_none() && finding.is_none() {
+        return Ok(None);
+    }
+    let now = ItemParts::of(&item.item);
+    Ok(Some(Earlier {
+        changes: reading.as_ref().map(|reading| now.changes_since(&reading.parts)),
+        verdict: reading.map(|reading| (reading.at, reading.verdict)),
+        finding,
+    }))
+}
+
+fn newest_reading(
+    connection: &Connection,
+    item: &QueuedItem,
+    verdicts: EarlierVerdicts,
+) -> Sql<Option<Reading>> {
+    let except = match verdicts {
+        EarlierVerdicts::All => None,
+        EarlierVerdicts::OnOtherTexts => Some(&item.fingerprint),
+    };
+    connection
+        .query_row(
+            "SELECT * FROM readings WHERE key = ?1 AND fingerprint IS NOT ?2
+             ORDER BY read_at DESC LIMIT 1",
+            params![item.key(), except],
+            |row| {
+                Ok(Reading {
+                    at: row.get::<_, Ms>("read_at")?.0,
+                    parts: from_json(row, "parts")?,
+                    verdict: from_json(row, "verdict")?,
+                })
+            },
+        )
+        .optional()
+}
+
+/// Two passes over all titles, so that memory does not grow with the backlog.
+fn similar_titles(connection: &Connection, items: &[QueuedItem]) -> Sql<SimilarTitles> {
+    let titles = items.iter().map(|item| (item.id(), item.facts().title.as_str()));
+    let mut search = SimilarTitles::to(titles);
+    let mut titles =
+        connection.prepare_cached("SELECT item_id, phase, title FROM heartbeat_state")?;
+    let mut rows = titles.query([])?;
+    while let Some(row) = rows.next()? {
+        search.count(&row.get::<_, String>("title")?);
+    }
+    drop(rows);
+    let mut rows = titles.query([])?;
+    while let Some(row) = rows.next()? {
+        let title: String = row.get("title")?;
+        search.compare(ItemId(row.get("item_id")?), from_word(row, "phase")?, &title);
+    }
+    Ok(search)
 }
 
 pub(super) fn remember(

@@ -48,16 +48,7 @@ impl<R: Reader> Sources<'_, R> {
 
     /// How far the first run on this state came; none: there was none yet.
     pub async fn first_run(self) -> Result<Option<FirstRunFact>, StoreError> {
-        self.read(|connection| {
-            let value: Option<String> = connection
-                .query_row("SELECT value FROM facts WHERE name = 'first_run'", [], |row| row.get(0))
-                .optional()?;
-            Ok(value.map(|value| match value.as_str() {
-                "baseline" => FirstRunFact::Baseline,
-                _ => FirstRunFact::Over,
-            }))
-        })
-        .await
+        self.read(first_run).await
     }
 
     /// How many items the backlog had when it was last counted, and when that was.
@@ -127,6 +118,16 @@ impl SourceMemory for Journal {
             .map_err(StateError::new)
         })
     }
+}
+
+pub(super) fn first_run(connection: &Connection) -> Sql<Option<FirstRunFact>> {
+    let value: Option<String> = connection
+        .query_row("SELECT value FROM facts WHERE name = 'first_run'", [], |row| row.get(0))
+        .optional()?;
+    Ok(value.map(|value| match value.as_str() {
+        "baseline" => FirstRunFact::Baseline,
+        _ => FirstRunFact::Over,
+    }))
 }
 
 pub(super) fn cursor(connection: &Connection, source: &str) -> Sql<Option<Timestamp>> {
