@@ -27,6 +27,12 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     create_file(path)?.write_all(content)
 }
 
+/// The text of a regular file that is no longer than `most` bytes; none otherwise.
+pub fn read_small(path: &Path, most: u64) -> Option<String> {
+    let about = std::fs::symlink_metadata(path).ok()?;
+    (about.is_file() && about.len() <= most).then(|| std::fs::read_to_string(path).ok()).flatten()
+}
+
 /// Replaces a file at once: a reader sees the old content or the new, never a part.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();

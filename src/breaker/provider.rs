@@ -239,8 +239,8 @@ pub const fn is_outage(outcome: &Outcome) -> bool {
 /// Ends that only a model that answered can bring about.
 const fn shows_an_answer(outcome: &Outcome) -> bool {
     use FailureKind::{
-        InvalidRequest, MaxOutputTokens, MaxTurns, Refused, SchemaExhausted, SchemaIgnored,
-        SchemaViolated,
+        InvalidRequest, MaxOutputTokens, MaxToolCalls, MaxTurns, Refused, SchemaExhausted,
+        SchemaIgnored, SchemaViolated,
     };
     matches!(
         outcome,
@@ -249,7 +249,12 @@ const fn shows_an_answer(outcome: &Outcome) -> bool {
             | Outcome::TooManyReads
             | Outcome::BadOutput { why: SchemaIgnored | SchemaViolated }
             | Outcome::AgentError {
-                why: InvalidRequest | MaxOutputTokens | MaxTurns | Refused | SchemaExhausted
+                why: InvalidRequest
+                    | MaxOutputTokens
+                    | MaxToolCalls
+                    | MaxTurns
+                    | Refused
+                    | SchemaExhausted
             }
     )
 }

@@ -279,7 +279,7 @@ pub enum Event {
         /// Which try.
         attempt: u32,
         /// How long.
-        delay_ms: u64,
+        delay_ms: Option<u64>,
         /// HTTP status, if there was one.
         status: Option<u16>,
     },

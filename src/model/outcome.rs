@@ -134,6 +134,8 @@ pub enum FailureKind {
     Refused,
     /// Turn limit.
     MaxTurns,
+    /// More tool calls than allowed.
+    MaxToolCalls,
     /// The answer was cut at the token limit.
     MaxOutputTokens,
     /// The provider answered with an error that retrying may cure.

@@ -64,6 +64,10 @@ pub struct Confinement {
     pub list: Vec<PathBuf>,
     /// TCP ports it may connect to. It may listen on none.
     pub ports: Vec<u16>,
+    /// It confines what it starts to files by itself, with namespaces and mounts that rules about
+    /// files would forbid: those are left out for it, and the rest holds.
+    #[serde(default)]
+    pub makes_own_sandbox: bool,
 }
 
 /// What a user allows beyond what every agent needs.
@@ -173,7 +177,11 @@ fn first_line(file: &Path) -> Option<String> {
 fn port_of(name: &OsStr, value: &OsStr) -> Option<u16> {
     let name = name.to_str()?.to_ascii_uppercase();
     let is_address = ["_URL", "_PROXY", "_ENDPOINT", "_HOST"].iter().any(|end| name.ends_with(end));
-    let value = std::str::from_utf8(value.as_bytes()).ok().filter(|_| is_address)?;
+    port_of_address(std::str::from_utf8(value.as_bytes()).ok().filter(|_| is_address)?)
+}
+
+/// The port of an address such as `http://127.0.0.1:4010/v1`.
+pub fn port_of_address(value: &str) -> Option<u16> {
     let (scheme, rest) = value.split_once("://").unwrap_or(("http", value));
     let host = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
     match host.rsplit_once(':') {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::agent::{AgentEvent, AgentResult, Decoder};
+use super::machine::Cause;
 use super::provider_wait::ProviderWait;
+use super::spec::SessionLimits;
 use crate::model::{SessionTranscript, Usage};
 
 /// Output in all beyond which a session is ended: ten times what a long one writes.
@@ -32,9 +34,9 @@ pub enum Notice {
     /// The agent said hello.
     Initialised {
         /// Model in use.
-        model: String,
+        model: Option<String>,
         /// Version of the CLI.
-        version: String,
+        version: Option<String>,
     },
     /// Something was achieved.
     Progress(&'static str),
@@ -42,8 +44,8 @@ pub enum Notice {
     Retrying {
         /// Which try.
         attempt: u32,
-        /// How long.
-        delay_ms: u64,
+        /// How long, where the agent says so.
+        delay_ms: Option<u64>,
         /// HTTP status, if there was one.
         status: Option<u16>,
     },
@@ -79,6 +81,10 @@ pub struct Conversation {
     pub lines: u64,
     /// Lines that were JSON.
     pub json_lines: u64,
+    /// Turns of the model so far.
+    pub turns: u32,
+    /// Tool calls so far.
+    pub tool_calls: u32,
     /// End of an announced wait.
     pub retry_until: Option<Instant>,
     /// What the provider owes the agent.
@@ -105,6 +111,8 @@ impl Conversation {
             bytes: 0,
             lines: 0,
             json_lines: 0,
+            turns: 0,
+            tool_calls: 0,
             retry_until: None,
             provider_wait: ProviderWait::default(),
             last_kind: String::new(),
@@ -143,6 +151,17 @@ impl Conversation {
     /// The provider's stated reset, if it refused more work.
     pub fn suspended_until(&self) -> Option<jiff::Timestamp> {
         self.decoder.notes().suspended_until
+    }
+
+    /// What the agent has done too often, whatever its CLI allows.
+    pub fn beyond(&self, limits: &SessionLimits) -> Option<Cause> {
+        let counted = [
+            (limits.max_reads, self.reads(), Cause::TooManyReads),
+            (limits.max_turns, self.turns, Cause::TooManyTurns),
+            (limits.max_tool_calls, self.tool_calls, Cause::TooManyToolCalls),
+        ];
+        let beyond = counted.iter().find(|(max, count, _)| max.is_some_and(|max| *count > max));
+        beyond.map(|(.., cause)| *cause)
     }
 
     /// Takes bytes. Memory is bounded by the longest line, whatever comes.
@@ -216,8 +235,10 @@ impl Conversation {
                 progress(self, "content");
                 self.provider_wait.answering(now);
             }
+            AgentEvent::Turn => self.turns = self.turns.saturating_add(1),
             AgentEvent::ToolStarted { id, name } => {
                 progress(self, "tool_use");
+                self.tool_calls = self.tool_calls.saturating_add(1);
                 self.provider_wait.answered(now);
                 if self.open_tools.len() < MAX_OPEN_TOOLS {
                     self.open_tools.push((id, name));
@@ -236,7 +257,8 @@ impl Conversation {
                 "answered".clone_into(&mut self.last_kind);
             }
             AgentEvent::Retrying { attempt, delay_ms, status } => {
-                self.retry_until = Some(now + Duration::from_millis(delay_ms));
+                // A wait of unknown length is silence like any other, bounded by the stall limit.
+                self.retry_until = delay_ms.map(|delay| now + Duration::from_millis(delay));
                 self.provider_wait.failed(now);
                 "retry".clone_into(&mut self.last_kind);
                 notices.push(Notice::Retrying { attempt, delay_ms, status });

@@ -331,9 +331,8 @@ impl<'a> Live<'a> {
         for notice in notices {
             self.on_notice(notice);
         }
-        let too_many = self.spec.limits.max_reads;
-        if too_many.is_some_and(|max| self.conversation.reads() > max) {
-            self.input(Input::Stop(Cause::TooManyReads));
+        if let Some(cause) = self.conversation.beyond(&self.spec.limits) {
+            self.input(Input::Stop(cause));
         }
     }
 
@@ -345,6 +344,7 @@ impl<'a> Live<'a> {
                 self.input(Input::Initialised);
             }
             Notice::Initialised { model, version } => {
+                let (model, version) = (model.unwrap_or_default(), version.unwrap_or_default());
                 self.events.emit(Event::SessionInitialised { session, model, version });
             }
             Notice::Progress(what) => {

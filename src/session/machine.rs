@@ -27,6 +27,10 @@ pub enum Cause {
     TooMuchMemory,
     /// Read many more files than it was told to.
     TooManyReads,
+    /// More turns of the model than allowed.
+    TooManyTurns,
+    /// More tool calls than allowed.
+    TooManyToolCalls,
     /// A line beyond the limit, or too much output in all.
     OutputFlood,
     /// The keeper was killed or stopped by somebody.
@@ -45,6 +49,8 @@ impl Cause {
             Self::TooManyProcesses => Outcome::TooManyProcesses,
             Self::TooMuchMemory => Outcome::TooMuchMemory,
             Self::TooManyReads => Outcome::TooManyReads,
+            Self::TooManyTurns => Outcome::AgentError { why: FailureKind::MaxTurns },
+            Self::TooManyToolCalls => Outcome::AgentError { why: FailureKind::MaxToolCalls },
             Self::OutputFlood => Outcome::OutputFlood,
             Self::KeeperLost => Outcome::AgentError { why: FailureKind::KeeperFailed },
         })

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::Instrument as _;
 
 use super::agent::claude::Claude;
-use super::agent::{Agent, Task};
+use super::agent::{Agent, HOME_DIR, TMP_DIR, Task};
 use super::confinement::{Allowed, Confinement};
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans};
@@ -43,13 +43,15 @@ pub trait Sessions: Send + Sync {
 
 /// Files beyond `analyze.max_files_read` that end a session only when they are exceeded.
 const READS_TOLERANCE: u32 = 2;
+/// Tool calls that a turn may have on average before the session is ended.
+const CALLS_PER_TURN: u32 = 4;
 /// Longest line of output; a structured answer is far below it.
 const MAX_LINE: usize = 16 << 20;
 
 /// Runs the configured agent under the supervisor.
 pub struct SupervisedSessions {
     supervisor: Supervisor,
-    agent: Claude,
+    agent: Box<dyn Agent>,
     config: Arc<Config>,
     program: PathBuf,
     scratch: PathBuf,
@@ -65,7 +67,7 @@ impl SupervisedSessions {
     ) -> Self {
         Self {
             supervisor,
-            agent: Claude::new(config, |name| environment.raw(name).map(OsStr::to_owned)),
+            agent: Box::new(Claude::new(config, |name| environment.raw(name).map(OsStr::to_owned))),
             program: resolve_program(&config.agent.command[0], environment),
             scratch: state.join("scratch"),
             config: Arc::clone(config),
@@ -75,37 +77,47 @@ impl SupervisedSessions {
     fn spec(&self, job: Job) -> io::Result<SessionSpec> {
         let stage = job.session.stage;
         let scratch = self.scratch.join(job.session.id.to_string());
+        let empty = scratch.join("empty");
+        for folder in [&scratch, &empty, &scratch.join(HOME_DIR), &scratch.join(TMP_DIR)] {
+            private::create_folder(folder)?;
+        }
+        for folder in self.agent.kept_folders() {
+            private::create_folder(&folder)?;
+        }
+        let cwd = job.repository.unwrap_or(empty);
         let task = Task {
             session: job.session.id,
             stage,
             system_prompt: job.prompt.system,
+            prompt: job.prompt.user,
             schema: job.prompt.schema,
             scratch: scratch.clone(),
+            program: self.program.clone(),
+            cwd: cwd.clone(),
         };
-        let empty = scratch.join("empty");
-        for folder in [&scratch, &empty, &scratch.join("home"), &scratch.join("tmp")] {
-            private::create_folder(folder)?;
-        }
         for (path, content) in self.agent.files(&task) {
             private::write(&path, &content)?;
         }
         let mut args: Vec<_> = self.config.agent.command[1..].iter().map(Into::into).collect();
         args.extend(self.agent.args(&task));
-        let (env, cwd) = (self.agent.env(&task), job.repository.unwrap_or(empty));
+        let env = self.agent.env(&task);
+        let mut limits = limits(&self.config, stage);
+        self.agent.limits(stage, &mut limits);
         Ok(SessionSpec {
             program: self.program.clone(),
             args,
             confinement: Some(self.confinement(&task, &env, &cwd)),
             env,
             cwd,
-            stdin: job.prompt.user.into_bytes(),
-            limits: limits(&self.config, stage),
+            stdin: self.agent.stdin(&task),
+            limits,
             worst_case: match stage {
                 Stage::Triage => self.config.triage.max_cost,
                 Stage::Deep => self.config.analyze.max_cost,
             },
             scratch,
             session: job.session,
+            task: Box::new(task),
         })
     }
 }
@@ -120,7 +132,10 @@ impl SupervisedSessions {
         read.extend(named_files(&agent.command));
         let allowed = Allowed { read, write, ports: agent.connect_ports.clone() };
         let state = self.scratch.parent().unwrap_or(&self.scratch);
-        Confinement::for_program(&self.program, env).with(&task.scratch, cwd, state, &allowed)
+        let mut made =
+            Confinement::for_program(&self.program, env).with(&task.scratch, cwd, state, &allowed);
+        self.agent.confine(task, &mut made);
+        made
     }
 }
 
@@ -159,7 +174,7 @@ impl Sessions for SupervisedSessions {
                 session_id = %spec.session.id,
                 work_item_id = spec.session.item.as_ref().map(tracing::field::display),
             );
-            let ended = self.supervisor.run(spec, &self.agent, stop).instrument(span).await;
+            let ended = self.supervisor.run(spec, &*self.agent, stop).instrument(span).await;
             if ended.is_err() {
                 // Nothing was started; the supervisor removes it in every other case.
                 drop(private::remove_folder(&scratch));
@@ -194,10 +209,11 @@ impl SupervisedSessions {
 }
 
 fn limits(config: &Config, stage: Stage) -> SessionLimits {
-    let (hard, max_reads) = match stage {
-        Stage::Triage => (config.triage.timeout, None),
+    let (hard, turns, max_reads) = match stage {
+        Stage::Triage => (config.triage.timeout, config.triage.max_turns, None),
         Stage::Deep => (
             config.analyze.timeout,
+            config.analyze.max_turns,
             Some(config.analyze.max_files_read.saturating_add(READS_TOLERANCE)),
         ),
     };
@@ -212,6 +228,8 @@ fn limits(config: &Config, stage: Stage) -> SessionLimits {
         max_memory: config.limits.max_memory,
         max_line: MAX_LINE,
         max_reads,
+        max_turns: Some(turns),
+        max_tool_calls: Some(turns.saturating_mul(CALLS_PER_TURN)),
         nice: config.limits.nice,
     }
 }

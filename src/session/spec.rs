@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::agent::Task;
 use super::confinement::Confinement;
 use super::keeper::protocol::Order;
 use super::mark;
@@ -16,6 +17,8 @@ use crate::model::{SessionId, SessionRef, Usd};
 pub struct SessionSpec {
     /// Which session.
     pub session: SessionRef,
+    /// What the agent is asked to do.
+    pub task: Box<Task>,
     /// The executable, resolved.
     pub program: PathBuf,
     /// Its arguments.
@@ -86,6 +89,10 @@ pub struct SessionLimits {
     pub max_line: usize,
     /// Distinct files the agent may read before it is ended; none: no limit.
     pub max_reads: Option<u32>,
+    /// Turns of the model; none: no limit.
+    pub max_turns: Option<u32>,
+    /// Tool calls; none: no limit.
+    pub max_tool_calls: Option<u32>,
     /// Niceness added; 0 leaves it.
     pub nice: i32,
 }

@@ -116,7 +116,8 @@ impl Supervisor {
         }
         let strength = Strength::of_this_machine();
         if self.settings.containment == Containment::Strict
-            && (strength != Strength::Full || spec.confinement.is_none())
+            && (strength != Strength::Full
+                || spec.confinement.as_ref().is_none_or(|made| made.makes_own_sandbox))
         {
             let why = FailureKind::KeeperFailed;
             let detail = format!(
@@ -146,7 +147,13 @@ impl Supervisor {
             }
         };
         let row = self.row(&spec, &keeper);
-        let live = Live::new(&spec, agent.decoder(), &*self.events, &*self.ledger, &self.settings);
+        let live = Live::new(
+            &spec,
+            agent.decoder(&spec.task),
+            &*self.events,
+            &*self.ledger,
+            &self.settings,
+        );
         match Box::pin(live.run(&mut keeper, row, stop)).await {
             Ok(finished) => self.conclude(&spec, agent, keeper, finished).await,
             Err(refused) => {

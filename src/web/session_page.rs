@@ -79,7 +79,8 @@ impl Life {
             }
             Event::SessionRetrying { attempt, delay_ms, status, .. } => {
                 let status = status.map(|status| format!(", HTTP {status}")).unwrap_or_default();
-                let evidence = format!("attempt {attempt}, waits {delay_ms} ms{status}");
+                let waits = delay_ms.map(|delay| format!(", waits {delay} ms")).unwrap_or_default();
+                let evidence = format!("attempt {attempt}{waits}{status}");
                 self.change(recorded.at, "retrying".into(), &evidence);
             }
             Event::SessionStopping { reason, why, .. } => {

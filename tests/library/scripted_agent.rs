@@ -38,17 +38,16 @@ struct Played {
 /// Plays a session as heartbeat starts it: own arguments, then those of the real adapter.
 fn play(own: &[&str], stage: Stage, rendered: &Rendered) -> Played {
     let claude = Claude::new(&config(), |_| None);
+    let session = SessionId("0199a000-0000-7000-8000-00000000000a".parse().unwrap());
     let task = Task {
-        session: SessionId("0199a000-0000-7000-8000-00000000000a".parse().unwrap()),
-        stage,
         system_prompt: rendered.system.clone(),
         schema: rendered.schema.clone(),
-        scratch: "/scratch".into(),
+        ..Task::silent(session, stage, "/scratch".into())
     };
     let own = std::iter::once("agent").chain(own.iter().copied()).map(OsString::from);
     let line = CommandLine::try_parse_from(own.chain(claude.args(&task))).unwrap();
     let session = agent::session(&line.agent, &rendered.user);
-    let mut decoder = claude.decoder();
+    let mut decoder = claude.decoder(&task);
     let events: Vec<AgentEvent> =
         session.lines.iter().flat_map(|line| decoder.line(line.to_string().as_bytes())).collect();
     let result = events.iter().find_map(|event| match event {
@@ -111,7 +110,7 @@ fn triage_answers_for_every_id_and_by_its_rules() {
     assert_eq!(checked.verdicts[0].related, [ids[2]]);
     assert!(played.result.usage.cost > Usd::ZERO && played.result.usage.input_tokens > 300);
     assert!(
-        matches!(&played.events[1], AgentEvent::Initialised { model, .. } if model == "claude-haiku-5-5")
+        matches!(&played.events[1], AgentEvent::Initialised { model: Some(model), .. } if model == "claude-haiku-5-5")
     );
 }
 

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use heartbeat::model::{FailureKind, Foreign, Outcome, Usd};
-use heartbeat::session::agent::claude::{Expected, outcome, stream::ClaudeDecoder};
-use heartbeat::session::agent::{AgentEvent, AgentResult, Decoder, Exit, StreamNotes, Transcript};
+use heartbeat::session::agent::claude::{outcome, stream::ClaudeDecoder};
+use heartbeat::session::agent::{
+    AgentEvent, AgentResult, Decoder, Exit, Expected, StreamNotes, Transcript,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -169,7 +171,7 @@ fn every_session_says_hello_and_every_tool_call_is_closed() {
     for (name, outcome, _) in TABLE.iter().filter(|(_, outcome, _)| outcome.is_success()) {
         let replay = replay(name);
         let hello = replay.events.iter().position(|event| {
-            matches!(event, AgentEvent::Initialised { version, .. } if version == "2.1.325")
+            matches!(event, AgentEvent::Initialised { version: Some(version), .. } if version == "2.1.325")
         });
         assert!(hello.is_some_and(|position| position < 4), "{name} {outcome}");
         let count = |wanted: fn(&AgentEvent) -> bool| {
@@ -190,7 +192,7 @@ fn retries_fallbacks_and_denials_are_surfaced() {
     assert_eq!(fallback.notes.retries, 2);
     assert!(fallback.events.contains(&AgentEvent::Retrying {
         attempt: 1,
-        delay_ms: 552,
+        delay_ms: Some(552),
         status: Some(529)
     }));
     assert_eq!(replay("t80_symlink").notes.denied_tools, 2);
@@ -215,7 +217,10 @@ fn the_order_of_keys_is_free_and_unknown_types_are_counted() {
     let mut decoder = ClaudeDecoder::default();
     let init = decoder
         .line(br#"{"model":"m","claude_code_version":"9","subtype":"init","type":"system"}"#);
-    assert_eq!(init, [AgentEvent::Initialised { model: "m".into(), version: "9".into() }]);
+    assert_eq!(
+        init,
+        [AgentEvent::Initialised { model: Some("m".into()), version: Some("9".into()) }]
+    );
     for _ in 0..3 {
         assert_eq!(
             decoder.line(br#"{"type":"brand_new"}"#),

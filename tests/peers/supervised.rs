@@ -86,11 +86,9 @@ impl Bench {
         let prompts = Prompts::built_in(self.config.agent.auth).unwrap();
         let words = analyze::render(&prompts, request, &self.config.analyze, &fence()).unwrap();
         let task = Task {
-            session,
-            stage: Stage::Deep,
             system_prompt: words.system,
             schema: words.schema,
-            scratch: scratch.clone(),
+            ..Task::silent(session, Stage::Deep, scratch.clone())
         };
         for (path, content) in self.claude.files(&task) {
             std::fs::write(path, content).unwrap();
@@ -124,6 +122,7 @@ impl Bench {
             stdin: words.user.into_bytes(),
             scratch,
             limits,
+            task: Box::new(task),
         }
     }
 

@@ -22,8 +22,8 @@ impl Decoder for HostileDecoder {
             |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         vec![match text("type").as_str() {
             "system" => AgentEvent::Initialised {
-                model: text("model"),
-                version: text("claude_code_version"),
+                model: Some(text("model")),
+                version: Some(text("claude_code_version")),
             },
             "assistant" => AgentEvent::Content,
             "tool_use" => AgentEvent::ToolStarted { id: text("id"), name: text("name") },
@@ -53,7 +53,7 @@ impl Agent for HostileAgent {
         Vec::new()
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
+    fn decoder(&self, _task: &Task) -> Box<dyn Decoder> {
         Box::new(HostileDecoder)
     }
 

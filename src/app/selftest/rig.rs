@@ -13,6 +13,7 @@ use super::{EventRecorder, FolderLedger, HostileAgent};
 use crate::clock::Clock;
 use crate::model::{RunId, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
+use crate::session::agent::Task;
 use crate::session::confinement::{Allowed, Confinement};
 use crate::session::{SessionLimits, SessionSpec, StopHandle, Supervisor, SupervisorSettings};
 use crate::settings::Containment;
@@ -84,7 +85,9 @@ impl Rig {
         ];
         let mut args: Vec<OsString> = args.iter().map(OsString::from).collect();
         args.push(self.canary(session).into_os_string());
+        let scratch = self.folder.join(format!("scratch-{session}"));
         SessionSpec {
+            task: Box::new(Task::silent(session, Stage::Deep, scratch.clone())),
             worst_case: crate::model::Usd::ZERO,
             session: SessionRef {
                 id: session,
@@ -98,7 +101,7 @@ impl Rig {
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             cwd: self.folder.clone(),
             stdin: b"a prompt".to_vec(),
-            scratch: self.folder.join(format!("scratch-{session}")),
+            scratch,
             confinement: None,
             limits: limits(),
         }
@@ -161,6 +164,8 @@ pub fn limits() -> SessionLimits {
         max_memory: 4 << 30,
         max_line: 1 << 20,
         max_reads: None,
+        max_turns: None,
+        max_tool_calls: None,
         nice: 0,
     }
 }

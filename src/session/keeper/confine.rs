@@ -20,7 +20,7 @@ pub fn confine(allowed: &Confinement) -> io::Result<()> {
     restrict(allowed)?;
     // With no-new-privileges set above, root does not get them back from the program it executes.
     system::drop_capabilities();
-    match filter::programs() {
+    match filter::programs(allowed.makes_own_sandbox) {
         Ok(programs) => programs
             .iter()
             .try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other)),
@@ -35,9 +35,12 @@ fn restrict(allowed: &Confinement) -> io::Result<()> {
         Strength::Full => CompatLevel::HardRequirement,
         Strength::Partial(_) | Strength::Missing => CompatLevel::BestEffort,
     };
-    let mut rules = Ruleset::default()
-        .set_compatibility(level)
-        .handle_access(AccessFs::from_all(VERSION))
+    let rules = Ruleset::default().set_compatibility(level);
+    let rules = match allowed.makes_own_sandbox {
+        true => Ok(rules),
+        false => rules.handle_access(AccessFs::from_all(VERSION)),
+    };
+    let mut rules = rules
         .and_then(|rules| rules.handle_access(AccessNet::from_all(VERSION)))
         .and_then(|rules| rules.scope(Scope::from_all(VERSION)))
         .and_then(Ruleset::create)
@@ -55,7 +58,7 @@ fn restrict(allowed: &Confinement) -> io::Result<()> {
         (&allowed.devices, device),
         (&allowed.list, AccessFs::ReadDir.into()),
     ] {
-        for path in paths {
+        for path in paths.iter().filter(|_| !allowed.makes_own_sandbox) {
             rules = add(rules, path, access)?;
         }
     }

@@ -12,13 +12,16 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// Without conditions: whatever the arguments are.
 const ALWAYS: Vec<SeccompRule> = Vec::new();
 
-/// The filters, to be applied in this order.
-pub fn programs() -> Result<[BpfProgram; 2], BackendError> {
+/// The filters, to be applied in this order. An agent that makes a sandbox of its own needs user
+/// namespaces and local sockets for it.
+pub fn programs(makes_own_sandbox: bool) -> Result<[BpfProgram; 2], BackendError> {
     let mut refused: Rules = BTreeMap::new();
-    refused.extend(sockets()?);
+    refused.extend(sockets(makes_own_sandbox)?);
     refused.extend(limits_of_others()?);
     refused.extend(files_that_lend_their_owner()?);
-    refused.extend(namespaces()?);
+    if !makes_own_sandbox {
+        refused.extend(namespaces()?);
+    }
     refused.extend(CLOSED.iter().map(|call| (*call, ALWAYS)));
     // Their arguments are in memory, where no filter sees them. Programs fall back to older calls.
     let unknown = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, ALWAYS));
@@ -60,10 +63,13 @@ fn program(rules: Rules, error: i32) -> Result<BpfProgram, BackendError> {
 }
 
 /// Only plain TCP and UDP. A pair of datagram sockets could be connected to any path afterwards.
-fn sockets() -> Result<Rules, BackendError> {
+fn sockets(with_local_ones: bool) -> Result<Rules, BackendError> {
     const MPTCP: u64 = 262;
     const TYPE: u64 = 0xf;
-    let domains = [libc::AF_UNIX, libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG];
+    let mut domains = vec![libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG];
+    if !with_local_ones {
+        domains.push(libc::AF_UNIX);
+    }
     let of_domain = |domain: &i32| rule(&[equals(0, u64::from(domain.unsigned_abs()))?]);
     let mut sockets = domains.iter().map(of_domain).collect::<Result<Vec<_>, _>>()?;
     sockets.push(rule(&[equals(2, MPTCP)?])?);

@@ -63,6 +63,7 @@ pub struct Ended {
 /// A session that has been started.
 pub struct Running {
     claude: Claude,
+    task: Task,
     child: Child,
     stdout: mpsc::Receiver<Vec<u8>>,
     stderr: mpsc::Receiver<Vec<u8>>,
@@ -84,12 +85,11 @@ pub fn start(
         let found = variables.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| OsString::from(value))
     });
+    let session = SessionId(uuid::Uuid::now_v7());
     let task = Task {
-        session: SessionId(uuid::Uuid::now_v7()),
-        stage,
         system_prompt: rendered.system.clone(),
         schema: rendered.schema.clone(),
-        scratch: scratch.path().to_owned(),
+        ..Task::silent(session, stage, scratch.path().to_owned())
     };
     for (path, content) in claude.files(&task) {
         std::fs::write(path, content).expect("a file in the scratch folder");
@@ -110,7 +110,7 @@ pub fn start(
     std::thread::spawn(move || stdin.write_all(prompt.as_bytes()).ok());
     let stdout = collect(child.stdout.take().expect("piped"));
     let stderr = collect(child.stderr.take().expect("piped"));
-    Running { claude, child, stdout, stderr, _scratch: scratch }
+    Running { claude, task, child, stdout, stderr, _scratch: scratch }
 }
 
 fn collect(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
@@ -146,7 +146,7 @@ impl Running {
             (Some(code), _) => Exit::Code(code),
             (None, signal) => Exit::Signal(signal.unwrap_or_default()),
         };
-        let mut decoder = self.claude.decoder();
+        let mut decoder = self.claude.decoder(&self.task);
         let lines = stdout.split(|byte| *byte == b'\n');
         let events: Vec<AgentEvent> = lines.flat_map(|line| decoder.line(line)).collect();
         let result = events.iter().rev().find_map(|event| match event {

@@ -10,22 +10,14 @@
 
 use std::ffi::OsString;
 
-use super::super::Task;
+use super::super::{Passed, TMP_DIR, Task};
 use crate::model::{Stage, Usd};
 use crate::settings::{AgentAuth, Config};
 
 /// Name of the system prompt's file in the scratch folder.
 pub const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";
 
-/// The folder below the scratch folder that the agent takes for its home.
-pub const HOME_DIR: &str = "home";
-
-/// The folder below the scratch folder for temporary files.
-pub const TMP_DIR: &str = "tmp";
-
 const API_KEY: &str = "ANTHROPIC_API_KEY";
-
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Switches that keep the CLI from talking to anyone but the provider, from updating itself and
 /// from leaving background tasks behind.
@@ -39,37 +31,20 @@ const SWITCHES: [(&str, &str); 6] = [
     ("API_TIMEOUT_MS", "120000"),
 ];
 
-/// The few variables of heartbeat's own environment that an agent gets.
-#[derive(Clone)]
-pub struct Environment {
-    path: OsString,
-    passed: Vec<(OsString, OsString)>,
-}
-
-impl Environment {
-    /// Asks `lookup` for the credential, for what the configuration passes on, and for `PATH`.
-    pub fn collect(config: &Config, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
-        let login = config.agent.auth == AgentAuth::Login;
-        let withheld = |name: &str| {
-            // The tracker's credential never reaches an agent, and a key would win over a login.
-            name.is_empty() || name == config.source.token_env || (login && name == API_KEY)
-        };
-        let mut passed: Vec<(OsString, OsString)> = Vec::new();
-        let names = std::iter::once(&config.agent.credential_env).chain(&config.agent.pass_env);
-        for name in names.filter(|name| !withheld(name)) {
-            let known = passed.iter().any(|(known, _)| known.as_os_str() == name.as_str());
-            if let (false, Some(value)) = (known, lookup(name)) {
-                passed.push((name.into(), value));
-            }
-        }
-        let has_credential =
-            passed.iter().any(|(name, _)| name == config.agent.credential_env.as_str());
-        if login && !has_credential {
-            passed.extend(login_folder(config, &lookup));
-        }
-        let path = lookup("PATH").filter(|path| !path.is_empty());
-        Self { path: path.unwrap_or_else(|| DEFAULT_PATH.into()), passed }
+/// The few variables of heartbeat's own environment that the CLI gets.
+pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Passed {
+    let login = config.agent.auth == AgentAuth::Login;
+    let credential = &config.agent.credential_env;
+    // A key would win over a login.
+    let withheld: &[&str] = if login { &[API_KEY] } else { &[] };
+    let mut passed = Passed::collect(config, credential, withheld, lookup);
+    if login
+        && passed.get(credential).is_none()
+        && let Some((name, folder)) = login_folder(config, lookup)
+    {
+        passed.push(name, folder);
     }
+    passed
 }
 
 /// Where the CLI keeps its login, unless a token variable replaces it: the one thing of the user's
@@ -77,7 +52,7 @@ impl Environment {
 fn login_folder(
     config: &Config,
     lookup: &impl Fn(&str) -> Option<OsString>,
-) -> Option<(OsString, OsString)> {
+) -> Option<(&'static str, OsString)> {
     const FOLDER: &str = "CLAUDE_CONFIG_DIR";
     if config.agent.pass_env.iter().any(|name| name == FOLDER) {
         return None;
@@ -86,28 +61,17 @@ fn login_folder(
         let home = std::path::PathBuf::from(lookup("HOME")?);
         Some(home.join(".claude").into_os_string())
     })?;
-    Some((FOLDER.into(), folder))
+    Some((FOLDER, folder))
 }
 
 /// The whole environment of one session.
-pub fn env(config: &Config, environment: &Environment, task: &Task) -> Vec<(OsString, OsString)> {
-    let home = task.scratch.join(HOME_DIR).into_os_string();
-    let tmp = task.scratch.join(TMP_DIR).into_os_string();
-    let mut env: Vec<(OsString, OsString)> = vec![
-        ("HOME".into(), home),
-        ("TMPDIR".into(), tmp.clone()),
-        ("CLAUDE_CODE_TMPDIR".into(), tmp),
-        ("PATH".into(), environment.path.clone()),
-        ("LANG".into(), "C.UTF-8".into()),
+pub fn env(config: &Config, passed: &Passed, task: &Task) -> Vec<(OsString, OsString)> {
+    let mut own: Vec<(OsString, OsString)> = vec![
+        ("CLAUDE_CODE_TMPDIR".into(), task.scratch.join(TMP_DIR).into_os_string()),
         ("CLAUDE_CODE_MAX_RETRIES".into(), config.agent.max_retries.to_string().into()),
     ];
-    env.extend(SWITCHES.iter().map(|(name, value)| (name.into(), value.into())));
-    for (name, value) in &environment.passed {
-        // A variable the user passes on purpose wins over ours.
-        env.retain(|(known, _)| known != name);
-        env.push((name.clone(), value.clone()));
-    }
-    env
+    own.extend(SWITCHES.iter().map(|(name, value)| (name.into(), value.into())));
+    passed.environment(task, own)
 }
 
 /// The arguments of one session, after the configured command.
@@ -176,12 +140,11 @@ mod tests {
     }
 
     fn task(stage: Stage) -> Task {
+        let session = SessionId("0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001".parse().unwrap());
         Task {
-            session: SessionId("0b5b9f3e-6c1b-7a53-9d6e-0c6c0d0f0001".parse().unwrap()),
-            stage,
             system_prompt: "You are careful.".into(),
             schema: serde_json::json!({"type": "object"}),
-            scratch: "/scratch/s1".into(),
+            ..Task::silent(session, stage, "/scratch/s1".into())
         }
     }
 
@@ -196,7 +159,7 @@ mod tests {
 
     fn environment(config: &Config, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
         let own: BTreeMap<&str, &str> = variables.iter().copied().collect();
-        let collected = Environment::collect(config, |name| own.get(name).map(OsString::from));
+        let collected = passed(config, &|name: &str| own.get(name).map(OsString::from));
         env(config, &collected, &task(Stage::Triage))
             .into_iter()
             .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))

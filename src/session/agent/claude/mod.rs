@@ -8,32 +8,31 @@
 pub mod capability;
 pub mod command;
 pub mod outcome;
-mod prose;
-mod sparse;
 pub mod stream;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::{Agent, Decoder, Task, Transcript};
-use crate::model::Outcome;
+use super::outcome::provider_failure;
+use super::{Agent, Decoder, Expected, Passed, Task, Transcript};
+use crate::model::{Outcome, Stage};
+use crate::session::SessionLimits;
 use crate::settings::Config;
 
-pub use command::{Environment, SYSTEM_PROMPT_FILE};
-pub use outcome::Expected;
+pub use command::SYSTEM_PROMPT_FILE;
 
 /// The Claude Code CLI, configured.
 #[derive(Clone)]
 pub struct Claude {
     config: Config,
-    environment: Environment,
+    passed: Passed,
 }
 
 impl Claude {
     /// The agent for this configuration. `lookup` answers for the variables of heartbeat's own
     /// environment; only those that the configuration names are asked for, and `PATH`.
     pub fn new(config: &Config, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
-        Self { config: config.clone(), environment: Environment::collect(config, lookup) }
+        Self { config: config.clone(), passed: command::passed(config, &lookup) }
     }
 }
 
@@ -48,14 +47,19 @@ impl Agent for Claude {
     }
 
     fn env(&self, task: &Task) -> Vec<(OsString, OsString)> {
-        command::env(&self.config, &self.environment, task)
+        command::env(&self.config, &self.passed, task)
     }
 
     fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
         vec![(task.scratch.join(SYSTEM_PROMPT_FILE), task.system_prompt.clone().into_bytes())]
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
+    /// Its own limit ends it in better order, with a bill; ours holds if that one does not.
+    fn limits(&self, _stage: Stage, limits: &mut SessionLimits) {
+        limits.max_turns = limits.max_turns.map(|turns| turns.saturating_mul(2));
+    }
+
+    fn decoder(&self, _task: &Task) -> Box<dyn Decoder> {
         Box::new(stream::ClaudeDecoder::default())
     }
 
@@ -64,6 +68,6 @@ impl Agent for Claude {
     }
 
     fn classify_provider_failure(&self, last_error: Option<&str>) -> Outcome {
-        outcome::provider_failure(last_error.unwrap_or_default())
+        provider_failure(&outcome::Words, last_error.unwrap_or_default())
     }
 }

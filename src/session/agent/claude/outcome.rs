@@ -5,124 +5,60 @@
 //! with a slash never reaches the model and exits with 0. So success is the conjunction of exit
 //! code, `is_error`, `terminal_reason` and structured output, and everything else has its name.
 
-use super::super::{AgentResult, Exit, Transcript};
+use super::super::outcome::{ApiFailure, Dialect, REFUSED_COMMAND_LINE};
+use super::super::{Exit, Expected, Transcript};
 use crate::model::{FailureKind, Outcome};
 
-/// What a session was asked to deliver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
-    /// Text is enough.
-    Text,
-    /// An object that fits the schema. All of heartbeat's sessions.
-    Structured,
-}
+/// The CLI's words for its ends.
+pub(super) struct Words;
 
 /// The outcome of a session that ended by itself.
 pub fn classify(transcript: &Transcript, expected: Expected) -> Outcome {
-    match &transcript.result {
-        None => without_result(transcript),
-        Some(result) if result.is_error => {
-            reported_error(result, transcript.last_error.as_deref().unwrap_or_default())
+    super::super::outcome::classify(&Words, transcript, expected)
+}
+
+impl Dialect for Words {
+    /// The CLI turns SIGTERM, SIGHUP and SIGINT into exit codes of 128 and the signal's number.
+    fn exit(&self, exit: Exit) -> Outcome {
+        match exit {
+            Exit::Signal(signal) => Outcome::Signal { signal },
+            Exit::Code(code @ 129..=159) => Outcome::Signal { signal: code - 128 },
+            Exit::Code(code) => Outcome::ExitCode { code },
         }
-        Some(result) => match transcript.exit {
-            Exit::Code(0) => reported_success(result, expected),
-            exit => ended(exit),
-        },
     }
-}
 
-fn without_result(transcript: &Transcript) -> Outcome {
-    let why = match transcript.json_lines {
-        0 => FailureKind::NoJson,
-        _ => FailureKind::NoResult,
-    };
-    match transcript.exit {
-        Exit::Code(0) => Outcome::BadOutput { why },
-        Exit::Code(code) if refused_its_command_line(transcript, code) => {
-            Outcome::SpawnFailed { why: FailureKind::CommandLine }
+    /// The CLI says `error: unknown option '--x'` or `error: option '--x <y>' argument 'z' is
+    /// invalid` and nothing else.
+    fn complaint(&self, stderr: &str) -> Option<Outcome> {
+        let mut complaints = stderr.lines().filter_map(|line| line.strip_prefix("error: "));
+        complaints.any(|line| line.contains("option '-")).then_some(REFUSED_COMMAND_LINE)
+    }
+
+    /// The stream's own name for it first, then the status, then the text.
+    fn api_failure(&self, failure: &ApiFailure<'_>) -> Outcome {
+        let ApiFailure { status, last_error, .. } = *failure;
+        let text = failure.text.to_ascii_lowercase();
+        let limit = |why| Outcome::ProviderLimit { why };
+        let error = |why| Outcome::AgentError { why };
+        if last_error == "billing_error" || text.contains("credit balance") || status == 402 {
+            return limit(FailureKind::Billing);
         }
-        exit => ended(exit),
-    }
-}
-
-/// The CLI says `error: unknown option '--x'` or `error: option '--x <y>' argument 'z' is invalid`
-/// and nothing else; a shell in between exits with 126 or 127. No work item can bring that about.
-fn refused_its_command_line(transcript: &Transcript, code: i32) -> bool {
-    let mut complaints =
-        transcript.stderr_tail.raw().lines().filter_map(|l| l.strip_prefix("error: "));
-    transcript.json_lines == 0
-        && (matches!(code, 126 | 127) || complaints.any(|line| line.contains("option '-")))
-}
-
-/// The CLI turns SIGTERM, SIGHUP and SIGINT into exit codes of 128 and the signal's number.
-fn ended(exit: Exit) -> Outcome {
-    match exit {
-        Exit::Signal(signal) => Outcome::Signal { signal },
-        Exit::Code(code @ 129..=159) => Outcome::Signal { signal: code - 128 },
-        Exit::Code(code) => Outcome::ExitCode { code },
-    }
-}
-
-fn reported_success(result: &AgentResult, expected: Expected) -> Outcome {
-    let why = match result.terminal_reason.as_deref() {
-        None => FailureKind::NotSent,
-        Some("completed") => match (expected, &result.structured_output) {
-            (Expected::Structured, None) => FailureKind::SchemaIgnored,
-            _ => return Outcome::Completed,
-        },
-        Some(reason) if reason.starts_with("aborted") => FailureKind::Interrupted,
-        Some(_) => FailureKind::NoResult,
-    };
-    Outcome::BadOutput { why }
-}
-
-fn reported_error(result: &AgentResult, last_error: &str) -> Outcome {
-    let terminal_reason = result.terminal_reason.as_deref().unwrap_or_default();
-    match result.subtype.as_str() {
-        "error_max_budget_usd" => Outcome::OverBudget,
-        "error_max_turns" => Outcome::AgentError { why: FailureKind::MaxTurns },
-        "error_max_structured_output_retries" => {
-            Outcome::AgentError { why: FailureKind::SchemaExhausted }
+        if last_error == "usage_limit" || text.contains("usage limit") || text.contains("hit your")
+        {
+            return limit(FailureKind::UsageLimit);
         }
-        _ if terminal_reason.starts_with("aborted") => {
-            Outcome::AgentError { why: FailureKind::Interrupted }
+        match (last_error, status) {
+            ("authentication_failed" | "oauth_org_not_allowed", _) | (_, 401 | 403) => {
+                limit(FailureKind::Authentication)
+            }
+            ("rate_limit", _) | (_, 429) => limit(FailureKind::RateLimit),
+            ("refusal", _) => error(FailureKind::Refused),
+            ("max_output_tokens", _) => error(FailureKind::MaxOutputTokens),
+            ("model_not_found", _) | (_, 404) => error(FailureKind::ModelNotFound),
+            (_, 400 | 422) if names_a_setting(&text) => error(FailureKind::BadSetting),
+            ("invalid_request", _) | (_, 400 | 413 | 422) => error(FailureKind::InvalidRequest),
+            _ => error(FailureKind::ApiError),
         }
-        _ => api_failure(result, last_error),
-    }
-}
-
-/// A call that had not succeeded when the session was ended. Only limits are told apart: what
-/// concerns the request itself is not retried by the CLI.
-pub fn provider_failure(last_error: &str) -> Outcome {
-    match api_failure(&AgentResult::default(), last_error) {
-        limit @ Outcome::ProviderLimit { .. } => limit,
-        _ => Outcome::AgentError { why: FailureKind::ApiError },
-    }
-}
-
-/// A failed call: the stream's own name for it first, then the status, then the text.
-fn api_failure(result: &AgentResult, last_error: &str) -> Outcome {
-    let text = result.text.as_ref().map(|text| text.raw().to_ascii_lowercase()).unwrap_or_default();
-    let status = result.api_error_status.unwrap_or_default();
-    let limit = |why| Outcome::ProviderLimit { why };
-    let error = |why| Outcome::AgentError { why };
-    if last_error == "billing_error" || text.contains("credit balance") || status == 402 {
-        return limit(FailureKind::Billing);
-    }
-    if last_error == "usage_limit" || text.contains("usage limit") || text.contains("hit your") {
-        return limit(FailureKind::UsageLimit);
-    }
-    match (last_error, status) {
-        ("authentication_failed" | "oauth_org_not_allowed", _) | (_, 401 | 403) => {
-            limit(FailureKind::Authentication)
-        }
-        ("rate_limit", _) | (_, 429) => limit(FailureKind::RateLimit),
-        ("refusal", _) => error(FailureKind::Refused),
-        ("max_output_tokens", _) => error(FailureKind::MaxOutputTokens),
-        ("model_not_found", _) | (_, 404) => error(FailureKind::ModelNotFound),
-        (_, 400 | 422) if names_a_setting(&text) => error(FailureKind::BadSetting),
-        ("invalid_request", _) | (_, 400 | 413 | 422) => error(FailureKind::InvalidRequest),
-        _ => error(FailureKind::ApiError),
     }
 }
 
@@ -152,6 +88,7 @@ fn names_a_setting(text: &str) -> bool {
 mod tests {
     use serde_json::json;
 
+    use super::super::super::{AgentResult, Ending};
     use super::*;
     use crate::model::Foreign;
 
@@ -168,8 +105,7 @@ mod tests {
 
     fn good() -> AgentResult {
         AgentResult {
-            subtype: "success".into(),
-            terminal_reason: Some("completed".into()),
+            ending: Ending::Done,
             structured_output: Some(Foreign::new(json!({}))),
             ..AgentResult::default()
         }
@@ -177,9 +113,7 @@ mod tests {
 
     fn failed(status: u16, text: &str) -> Option<AgentResult> {
         Some(AgentResult {
-            is_error: true,
-            terminal_reason: Some("api_error".into()),
-            api_error_status: (status > 0).then_some(status),
+            ending: Ending::ApiError { status: (status > 0).then_some(status), kind: None },
             text: Some(text.into()),
             structured_output: None,
             ..good()
@@ -190,8 +124,8 @@ mod tests {
     fn success_needs_all_four_parts() {
         assert_eq!(ended_with(Exit::Code(0), Some(good()), ""), Outcome::Completed);
         let spoilt: [fn(&mut AgentResult); 3] = [
-            |result| result.is_error = true,
-            |result| result.terminal_reason = None,
+            |result| result.ending = Ending::Unknown,
+            |result| result.ending = Ending::NotSent,
             |result| result.structured_output = None,
         ];
         for spoil in spoilt {

@@ -5,19 +5,61 @@
 //! bounded, whatever the agent writes; `sparse` reads the JSON for that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::super::{AgentEvent, AgentResult, Decoder, StreamNotes};
-use super::prose::embedded_object;
-use super::sparse;
-use crate::model::{Foreign, TranscriptKind, Usage, Usd, is_acting};
+use super::super::fields::{Object, add, name, named, number, part, shortened, status, text};
+use super::super::paths::{absolute, shown};
+use super::super::prose::embedded_object;
+use super::super::sparse::{self, Wanted};
+use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes};
+use crate::model::{Foreign, TranscriptKind, Usage, Usd};
 use crate::session::conversation::MAX_OPEN_TOOLS;
 
-/// Longest name kept of anything the stream names.
-const MAX_NAME: usize = 120;
+/// What is kept of a line. The answer of a model that ignored the schema may be inside `result`.
+const WANTED: Wanted = Wanted {
+    keys: &[
+        "api_error_status",
+        "api_error_type",
+        "attempt",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "claude_code_version",
+        "content",
+        "cwd",
+        "error",
+        "error_status",
+        "errors",
+        "event",
+        "fallback_model",
+        "file_path",
+        "id",
+        "input",
+        "input_tokens",
+        "is_error",
+        "message",
+        "model",
+        "name",
+        "output_tokens",
+        "rate_limit_info",
+        "resetsAt",
+        "result",
+        "retry_delay_ms",
+        "status",
+        "structured_output",
+        "subtype",
+        "terminal_reason",
+        "text",
+        "tool_use_id",
+        "total_cost_usd",
+        "type",
+        "usage",
+    ],
+    answer: "structured_output",
+    long: ("result", 256 << 10),
+};
 
 /// Types that are known and say no more than that the agent lives.
 const QUIET_TYPES: [&str; 12] = [
@@ -34,8 +76,6 @@ const QUIET_TYPES: [&str; 12] = [
     "tool_progress",
     "user",
 ];
-
-type Object = Map<String, Value>;
 
 /// Decodes one session's output.
 #[derive(Debug, Default)]
@@ -59,7 +99,7 @@ impl Decoder for ClaudeDecoder {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Vec::new();
         }
-        match sparse::object(line) {
+        match sparse::object(&WANTED, line) {
             Some(object) => self.object(object),
             None => vec![AgentEvent::NotJson],
         }
@@ -94,8 +134,8 @@ impl ClaudeDecoder {
             "system/init" => {
                 self.cwd = PathBuf::from(text(&object, "cwd"));
                 vec![AgentEvent::Initialised {
-                    model: name(&object, "model"),
-                    version: name(&object, "claude_code_version"),
+                    model: named(&object, "model"),
+                    version: named(&object, "claude_code_version"),
                 }]
             }
             "system/status" if text(&object, "status") == "requesting" => {
@@ -123,22 +163,21 @@ impl ClaudeDecoder {
         self.last_error = Some(name(object, "error")).filter(|error| !error.is_empty());
         AgentEvent::Retrying {
             attempt: number(object, "attempt").try_into().unwrap_or(u32::MAX),
-            delay_ms: number(object, "retry_delay_ms"),
+            delay_ms: Some(number(object, "retry_delay_ms")),
             status: status(object, "error_status"),
         }
     }
 
     fn assistant(&mut self, object: &Object) -> Vec<AgentEvent> {
-        let message = object.get("message").and_then(Value::as_object);
+        let message = part(object, "message");
         let error = name(object, "error");
         if !error.is_empty() {
             self.last_error = Some(error);
             return vec![AgentEvent::Alive { kind: "assistant/error".to_owned() }];
         }
-        if let Some(message) = message {
-            self.count_input(message);
-        }
-        let mut events = Vec::new();
+        let is_new = message.is_some_and(|message| self.count_input(message));
+        let mut events = vec![AgentEvent::Content];
+        events.extend(is_new.then_some(AgentEvent::Turn));
         for block in content(message) {
             match text(block, "type") {
                 "tool_use" => events.extend(self.tool_started(block)),
@@ -146,7 +185,6 @@ impl ClaudeDecoder {
                 _ => {}
             }
         }
-        events.insert(0, AgentEvent::Content);
         events
     }
 
@@ -155,7 +193,7 @@ impl ClaudeDecoder {
         if self.open_tools.contains_key(&id) {
             return None;
         }
-        let input = block.get("input").and_then(Value::as_object);
+        let input = part(block, "input");
         let path = input.map(|input| text(input, "file_path")).filter(|_| name == "Read");
         let path = path.map(|path| absolute(&self.cwd, path));
         self.told.push(match &path {
@@ -171,7 +209,7 @@ impl ClaudeDecoder {
     }
 
     fn user(&mut self, object: &Object) -> Vec<AgentEvent> {
-        let message = object.get("message").and_then(Value::as_object);
+        let message = part(object, "message");
         let finished: Vec<AgentEvent> = content(message)
             .filter(|block| text(block, "type") == "tool_result")
             .map(|block| {
@@ -194,9 +232,8 @@ impl ClaudeDecoder {
         }
     }
 
-    /// A path as people know it: inside the code base without what is above it.
     fn shown(&self, path: &Path) -> String {
-        path.strip_prefix(&self.cwd).unwrap_or(path).to_string_lossy().into_owned()
+        shown(&self.cwd, path)
     }
 
     fn count_file(&mut self, path: Option<PathBuf>) {
@@ -208,16 +245,16 @@ impl ClaudeDecoder {
     /// A piece of the model's answer, as the provider streams it. Tool calls count only when they
     /// are complete, in the `assistant` line that follows.
     fn partial(&mut self, object: &Object) -> Vec<AgentEvent> {
-        let event = object.get("event").and_then(Value::as_object);
+        let event = part(object, "event");
         let kind = event.map(|event| text(event, "type")).unwrap_or_default();
         let usage = event.and_then(|event| event.get("usage")).and_then(Value::as_object);
         match kind {
             "message_start" => {
                 let message = event.and_then(|event| event.get("message"));
-                if let Some(message) = message.and_then(Value::as_object) {
-                    self.count_input(message);
-                }
-                vec![AgentEvent::Content]
+                let message = message.and_then(Value::as_object);
+                let is_new = message.is_some_and(|message| self.count_input(message));
+                let turn = is_new.then_some(AgentEvent::Turn);
+                std::iter::once(AgentEvent::Content).chain(turn).collect()
             }
             "message_delta" => {
                 let output = usage.map(|usage| number(usage, "output_tokens")).unwrap_or_default();
@@ -230,19 +267,20 @@ impl ClaudeDecoder {
         }
     }
 
-    /// Input tokens of a message, once: every block of it repeats them.
-    fn count_input(&mut self, message: &Object) {
+    /// Input tokens of a message, once: every block of it repeats them. Is it a new one?
+    fn count_input(&mut self, message: &Object) -> bool {
         let id = name(message, "id");
         if self.current_message.as_deref() == Some(id.as_str()) {
-            return;
+            return false;
         }
         self.current_message = Some(id);
-        if let Some(usage) = message.get("usage").and_then(Value::as_object) {
+        if let Some(usage) = part(message, "usage") {
             let seen = &mut self.notes.tokens_seen;
             add(&mut seen.input_tokens, number(usage, "input_tokens"));
             add(&mut seen.cache_read_tokens, number(usage, "cache_read_input_tokens"));
             add(&mut seen.cache_creation_tokens, number(usage, "cache_creation_input_tokens"));
         }
+        true
     }
 
     /// What a line that does not change the course still tells.
@@ -259,7 +297,7 @@ impl ClaudeDecoder {
     }
 
     fn rate_limit(&mut self, object: &Object) {
-        let info = object.get("rate_limit_info").and_then(Value::as_object);
+        let info = part(object, "rate_limit_info");
         let Some(info) = info.filter(|info| text(info, "status") == "rejected") else { return };
         self.usage_limit = true;
         let seconds = info.get("resetsAt").and_then(Value::as_i64);
@@ -271,7 +309,7 @@ impl ClaudeDecoder {
 }
 
 fn result(object: &mut Object) -> AgentResult {
-    let usage = object.get("usage").and_then(Value::as_object);
+    let usage = part(object, "usage");
     let tokens = |key| usage.map(|usage| number(usage, key)).unwrap_or_default();
     let cost = object.get("total_cost_usd").and_then(Value::as_f64);
     let usage = Usage {
@@ -287,14 +325,9 @@ fn result(object: &mut Object) -> AgentResult {
         _ => object.get("errors").and_then(Value::as_array).map(|errors| joined(errors)),
     };
     let structured = object.remove("structured_output").filter(|value| !value.is_null());
-    let named = |key| Some(name(object, key)).filter(|text| !text.is_empty());
     AgentResult {
-        // Absent means an unknown shape, and that is not a success.
-        is_error: object.get("is_error").and_then(Value::as_bool).unwrap_or(true),
-        subtype: name(object, "subtype"),
-        terminal_reason: named("terminal_reason"),
-        api_error_status: status(object, "api_error_status"),
-        api_error_type: named("api_error_type"),
+        ending: ending(object),
+        misfit: None,
         structured_output: structured
             .or_else(|| embedded_object(text.as_deref()?))
             .map(Foreign::new),
@@ -303,17 +336,25 @@ fn result(object: &mut Object) -> AgentResult {
     }
 }
 
-/// The path without `.` and `..`, so that two names of one file are one file. Links are not followed.
-fn absolute(cwd: &Path, path: &str) -> PathBuf {
-    let mut whole = PathBuf::new();
-    for part in cwd.join(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(whole.pop()),
-            part => whole.push(part),
-        }
+/// The CLI says `success` in many ways that are not: an API failure has subtype `success`, a prompt
+/// that begins with a slash never reaches the model.
+fn ending(object: &Object) -> Ending {
+    let reason = text(object, "terminal_reason");
+    // Absent means an unknown shape, and that is not a success.
+    let is_error = object.get("is_error").and_then(Value::as_bool).unwrap_or(true);
+    match (text(object, "subtype"), reason) {
+        ("error_max_budget_usd", _) if is_error => Ending::OverBudget,
+        ("error_max_turns", _) if is_error => Ending::MaxTurns,
+        ("error_max_structured_output_retries", _) if is_error => Ending::SchemaExhausted,
+        (_, reason) if reason.starts_with("aborted") => Ending::Interrupted,
+        _ if is_error => Ending::ApiError {
+            status: status(object, "api_error_status"),
+            kind: named(object, "api_error_type"),
+        },
+        (_, "") => Ending::NotSent,
+        (_, "completed") => Ending::Done,
+        _ => Ending::Unknown,
     }
-    whole
 }
 
 fn joined(errors: &[Value]) -> String {
@@ -325,32 +366,6 @@ fn kind_of(object: &Object) -> String {
         ("system", subtype) => shortened("system/", subtype),
         (kind, _) => shortened("", kind),
     }
-}
-
-fn shortened(prefix: &str, text: &str) -> String {
-    let mut name: String = prefix.chars().chain(text.chars().take(MAX_NAME)).collect();
-    name.retain(|c| !c.is_control() && !is_acting(c));
-    name
-}
-
-fn name(object: &Object, key: &str) -> String {
-    shortened("", text(object, key))
-}
-
-fn text<'a>(object: &'a Object, key: &str) -> &'a str {
-    object.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(object: &Object, key: &str) -> u64 {
-    object.get(key).and_then(Value::as_u64).unwrap_or_default()
-}
-
-fn status(object: &Object, key: &str) -> Option<u16> {
-    object.get(key).and_then(Value::as_u64).and_then(|status| status.try_into().ok())
-}
-
-fn add(total: &mut u64, more: u64) {
-    *total = total.saturating_add(more);
 }
 
 fn content(message: Option<&Object>) -> impl Iterator<Item = &Object> {

@@ -16,68 +16,35 @@ const MAX_KEPT: usize = 4 << 20;
 /// Longest string kept outside the answer.
 const MAX_TEXT: usize = 4096;
 
-/// Longest text of the result: the answer may be inside it.
-const MAX_RESULT_TEXT: usize = 256 << 10;
-
 /// About what an object takes, however small it is.
 const OBJECT_BYTES: usize = 640;
 
 /// About what a place in a list or an object takes, as those grow by doubling.
 const PLACE_BYTES: usize = 112;
 
-/// The agent's answer: kept whole or not at all.
-const ANSWER: &str = "structured_output";
-
-/// Every key that the decoder asks for, at any depth.
-const KEYS: &[&str] = &[
-    "api_error_status",
-    "api_error_type",
-    "attempt",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-    "claude_code_version",
-    "content",
-    "cwd",
-    "error",
-    "error_status",
-    "errors",
-    "event",
-    "fallback_model",
-    "file_path",
-    "id",
-    "input",
-    "input_tokens",
-    "is_error",
-    "message",
-    "model",
-    "name",
-    "output_tokens",
-    "rate_limit_info",
-    "resetsAt",
-    "result",
-    "retry_delay_ms",
-    "status",
-    ANSWER,
-    "subtype",
-    "terminal_reason",
-    "text",
-    "tool_use_id",
-    "total_cost_usd",
-    "type",
-    "usage",
-];
+/// What a decoder asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Every key, at any depth, in order.
+    pub keys: &'static [&'static str],
+    /// The key of the agent's answer: kept with every key in it, or not at all.
+    pub answer: &'static str,
+    /// The key of a text that may be long, since the answer may be inside it, and its bound.
+    pub long: (&'static str, usize),
+}
 
 /// What the line says, or nothing if it is not a JSON object.
-pub fn object(line: &[u8]) -> Option<Map<String, Value>> {
+pub fn object(wanted: &Wanted, line: &[u8]) -> Option<Map<String, Value>> {
     let room = Cell::new(MAX_KEPT);
     let mut deserializer = serde_json::Deserializer::from_slice(line);
-    let kept =
-        Kept { room: &room, all: false, longest: MAX_TEXT }.deserialize(&mut deserializer).ok()?;
+    let kept = Kept { wanted, room: &room, all: false, longest: MAX_TEXT }
+        .deserialize(&mut deserializer)
+        .ok()?;
     deserializer.end().ok()?;
     let Value::Object(mut object) = kept else { return None };
     if room.get() == 0 {
         // A part of an answer could pass for another answer.
-        object.remove(ANSWER);
+        object.remove(wanted.answer);
     }
     Some(object)
 }
@@ -85,6 +52,7 @@ pub fn object(line: &[u8]) -> Option<Map<String, Value>> {
 /// A value, as far as there is room; null for what has none.
 #[derive(Clone, Copy)]
 struct Kept<'a> {
+    wanted: &'a Wanted,
     room: &'a Cell<usize>,
     /// Every key, as in the answer.
     all: bool,
@@ -166,8 +134,9 @@ impl<'de> Visitor<'de> for Kept<'_> {
                 entries.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let all = self.all || key == ANSWER;
-            let longest = if key == "result" { MAX_RESULT_TEXT } else { self.longest };
+            let all = self.all || key == self.wanted.answer;
+            let (long, bound) = self.wanted.long;
+            let longest = if key == long { bound } else { self.longest };
             let value = entries.next_value_seed(Kept { all, longest, ..self })?;
             object.insert(key, value);
         }
@@ -194,7 +163,7 @@ impl Visitor<'_> for Key<'_> {
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        let wanted = self.0.all || KEYS.binary_search(&key).is_ok();
+        let wanted = self.0.all || self.0.wanted.keys.binary_search(&key).is_ok();
         Ok((wanted && self.0.take(PLACE_BYTES + key.len())).then(|| key.to_owned()))
     }
 }
@@ -205,13 +174,15 @@ mod tests {
 
     use super::*;
 
-    fn read(line: &str) -> Value {
-        object(line.as_bytes()).map_or(Value::Null, Value::Object)
-    }
+    const WANTED: Wanted = Wanted {
+        keys: &["content", "id", "message", "name", "result", "structured_output", "type"],
+        answer: "structured_output",
+        long: ("result", MAX_RESULT_TEXT),
+    };
+    const MAX_RESULT_TEXT: usize = 256 << 10;
 
-    #[test]
-    fn keys_are_in_the_order_that_the_search_needs() {
-        assert!(KEYS.is_sorted());
+    fn read(line: &str) -> Value {
+        object(&WANTED, line.as_bytes()).map_or(Value::Null, Value::Object)
     }
 
     #[test]
@@ -238,7 +209,7 @@ mod tests {
         let line =
             json!({ "structured_output": { "list": vec![0; MAX_KEPT / 100] }, "type": "result" });
         let kept = read(&line.to_string());
-        assert!(kept.get(ANSWER).is_none());
+        assert!(kept.get(WANTED.answer).is_none());
     }
 
     #[test]
@@ -252,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_nothing() {
         for line in ["[]", "1", "\"x\"", "{", "{} {}", "{\"a\":}", "nul", ""] {
-            assert_eq!(object(line.as_bytes()), None, "{line}");
+            assert_eq!(object(&WANTED, line.as_bytes()), None, "{line}");
         }
         // The last of two equal keys counts, as everywhere in JSON.
         assert_eq!(read(r#"{"type":"a","type":"b"}"#), json!({ "type": "b" }));
