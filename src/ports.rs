@@ -8,6 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::event::Reason;
 use crate::model::{BoxFuture, ProcessIdentity, SessionEnd, SessionId, SessionRef, SourceRecord};
 
 /// The state could not be read or written, whatever keeps it.
@@ -41,6 +42,10 @@ pub struct LedgerRow {
     pub started_at: Timestamp,
     /// When the keeper ends it at the latest.
     pub deadline_at: Timestamp,
+    /// The host it was given to, empty while none took it; none: this machine. A row with a host has
+    /// no keeper here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// The ledger could not be written or read; nothing may start then.
@@ -63,6 +68,13 @@ pub enum LedgerError {
          space", path.display()
     )]
     Folder { path: PathBuf, source: Arc<io::Error> },
+    /// Nothing was started, for a reason outside the work; another try needs another session.
+    #[error("{1}")]
+    NotStarted(Reason, String),
+    /// The session goes on at another host, and nobody waits for it here any more: its row stays open
+    /// and a later run takes its end.
+    #[error("the session goes on at another host")]
+    LeftRunning,
     /// The store failed.
     #[error("cannot use the session ledger: {0}")]
     Store(#[from] StateError),
@@ -85,6 +97,12 @@ pub trait Ledger: Send + Sync {
 
     /// Closes the row and keeps its end, with the output, in the history. Only with zero survivors.
     fn close(&self, session: SessionId, end: SessionEnd) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// The host that took a session.
+    fn placed(&self, session: SessionId, host: String) -> BoxFuture<'_, Result<(), LedgerError>>;
+
+    /// Removes the row of a session for which nothing was started.
+    fn withdraw(&self, session: SessionId) -> BoxFuture<'_, Result<(), LedgerError>>;
 
     /// Every open row, of this life and earlier ones.
     fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>>;

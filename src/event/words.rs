@@ -86,6 +86,10 @@ pub enum Reason {
     NoCodeBase,
     /// The machine starts no process for us.
     CannotStart,
+    /// The server of the fleet cannot be reached or used.
+    EngineUnavailable,
+    /// No host of the fleet takes sessions.
+    NoWorker,
     /// The run's own time limit.
     RunDeadline,
     /// Heartbeat is stopping.

@@ -25,7 +25,7 @@ pub struct SessionRef {
 }
 
 /// How a session ended, what it returned and what it used.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionEnd {
     /// How it ended.
     pub outcome: Outcome,
@@ -44,6 +44,7 @@ pub struct SessionEnd {
     /// Processes left alive.
     pub survivors: u32,
     /// Last lines of standard error, for diagnosis.
+    #[serde(with = "as_it_came")]
     pub stderr_tail: Foreign,
     /// What it read and said, in short.
     pub transcript: SessionTranscript,
@@ -64,5 +65,20 @@ impl SessionEnd {
             stderr_tail: Foreign::default(),
             transcript: SessionTranscript::default(),
         }
+    }
+}
+
+/// Text of others on its way between two heartbeats: stored and sent as it came, still not shown.
+mod as_it_came {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Foreign;
+
+    pub fn serialize<S: Serializer>(text: &Foreign, to: S) -> Result<S::Ok, S::Error> {
+        text.raw().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Foreign, D::Error> {
+        String::deserialize(from).map(Foreign::new)
     }
 }

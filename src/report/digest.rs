@@ -331,6 +331,7 @@ pub mod samples {
 
     fn failed_session(key: ItemKey, run: RunId, began: Timestamp) -> SessionRow {
         SessionRow {
+            host: None,
             session: SessionRef {
                 id: SessionId(uuid::Uuid::from_u128(9)),
                 run,

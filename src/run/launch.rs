@@ -22,6 +22,8 @@ use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is tried again.
 const RETRY_GATE: Duration = Duration::from_millis(500);
+/// How many hosts may fail to start a session before it is left to the next run.
+const MOST_HOSTS: u32 = 3;
 
 /// A session to start.
 pub(super) struct Launch {
@@ -64,8 +66,9 @@ impl Launch {
 
 /// Claims the work and runs the session, waiting for the gates within their limit.
 pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, RunError> {
-    let until = Instant::now() + cx.config.limits.admission_wait;
-    let claim = claim_for(cx, launch.stage, launch.subject.clone());
+    let mut until = Instant::now() + cx.config.limits.admission_wait;
+    let mut hosts = 0;
+    let mut claim = claim_for(cx, launch.stage, launch.subject.clone());
     loop {
         if let Some(closed) = wait_for_gates(cx, &launch, until).await? {
             return Ok(Launched::Refused(closed));
@@ -95,6 +98,19 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
                 }
                 tokio::time::sleep(RETRY_GATE).await;
             }
+            Err(LedgerError::NotStarted(reason, detail)) => {
+                cx.journal.claims().give_back(claim.clone()).await?;
+                hosts += 1;
+                if hosts >= MOST_HOSTS {
+                    return Ok(refuse(cx, &launch, reason, detail));
+                }
+                // The fleet refuses an id for ever once it failed: another try is another session.
+                claim.session = SessionId(uuid::Uuid::now_v7());
+                until = Instant::now() + cx.config.limits.admission_wait;
+                tokio::time::sleep(RETRY_GATE).await;
+            }
+            // Its row and its claim stay: a later run takes its end.
+            Err(LedgerError::LeftRunning) => return Ok(Launched::Taken),
             Err(error) => return Err(StoreError::Ledger(error).into()),
         }
     }

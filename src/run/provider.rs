@@ -104,6 +104,14 @@ async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
             cx.journal.claims().give_back(claim).await?;
             abandon(ProviderGate::Busy(format!("{live} of {max} session slots are in use"))).await
         }
+        Err(LedgerError::NotStarted(reason, detail)) => {
+            cx.journal.claims().give_back(claim).await?;
+            abandon(ProviderGate::Closed(reason, detail)).await
+        }
+        Err(LedgerError::LeftRunning) => {
+            let detail = "a probe goes on at another host".to_owned();
+            abandon(ProviderGate::Busy(detail)).await
+        }
         Err(error) => Err(StoreError::Ledger(error).into()),
     }
 }

@@ -61,7 +61,8 @@ pub async fn resolve(
     let mut orphaned = Vec::new();
     let boot = process::boot_id();
     for row in ledger.open_rows().await? {
-        if supervised.contains(&row.session.id) {
+        // A session on another host has no process here; a foreign boot id would close its row.
+        if supervised.contains(&row.session.id) || row.host.is_some() {
             continue;
         }
         if row.keeper.boot_id == boot && is_supervised_elsewhere(&row) {
@@ -281,7 +282,7 @@ impl MarkedScan {
 }
 
 /// Asks the keeper of a row to end its session with grace and to sweep; false if it is not alive any
-/// more. It is certain to be its keeper: by start time, boot, handle and command line.
+/// more, or on another host. It is certain to be its keeper: by start time, boot, handle and command line.
 ///
 /// For whoever does not supervise it: the next life, the dashboard, `heartbeat kill`.
 pub fn request_end(row: &LedgerRow) -> std::io::Result<bool> {

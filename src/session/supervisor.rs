@@ -175,6 +175,7 @@ impl Supervisor {
             scratch: spec.scratch.clone(),
             started_at,
             deadline_at: started_at.saturating_add(hard).unwrap_or(started_at),
+            host: None,
         }
     }
 

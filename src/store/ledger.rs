@@ -6,7 +6,7 @@ use rusqlite::{Row, Transaction, params};
 
 use super::rows::{Ms, from_word, to_json};
 use super::subjects::Reader;
-use super::{Journal, Sql, budget};
+use super::{Journal, Sql, budget, hosted};
 use crate::model::{BoxFuture, Outcome, ProcessIdentity, SessionEnd, SessionId, SessionRef, Usage};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 
@@ -64,7 +64,38 @@ impl Ledger for Journal {
                         end.survivors
                     ],
                 )?;
+                hosted::keep_end(transaction, session, &end)?;
                 settle(transaction, session, &end.outcome, &end.usage)
+            })
+            .await
+            .map_err(LedgerError::store)
+        })
+    }
+
+    fn placed(&self, session: SessionId, host: String) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            self.commit(move |transaction, _| {
+                for table in ["heartbeat_active_sessions", "sessions"] {
+                    transaction.execute(
+                        &format!("UPDATE {table} SET host = ?2 WHERE session = ?1"),
+                        params![session, host],
+                    )?;
+                }
+                Ok(())
+            })
+            .await
+            .map_err(LedgerError::store)
+        })
+    }
+
+    fn withdraw(&self, session: SessionId) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async move {
+            self.commit(move |transaction, _| {
+                transaction.execute(
+                    "DELETE FROM heartbeat_active_sessions WHERE session = ?1",
+                    [session],
+                )?;
+                Ok(())
             })
             .await
             .map_err(LedgerError::store)
@@ -90,8 +121,8 @@ fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
     transaction.execute(
         "INSERT INTO heartbeat_active_sessions
              (session, run, stage, item, attempt, keeper_pid, keeper_start_time,
-              keeper_pidfd_inode, boot_id, tier, cgroup, scratch, started_at, deadline_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+              keeper_pidfd_inode, boot_id, tier, cgroup, scratch, started_at, deadline_at, host)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         params![
             row.session.id,
             row.session.run,
@@ -107,12 +138,14 @@ fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
             row.scratch.to_string_lossy(),
             Ms(row.started_at),
             Ms(row.deadline_at),
+            row.host,
         ],
     )?;
     transaction
         .execute(
-            "UPDATE sessions SET tier = ?2, keeper_pid = ?3, started_at = ?4 WHERE session = ?1",
-            params![row.session.id, row.tier, row.keeper.pid, Ms(row.started_at)],
+            "UPDATE sessions SET tier = ?2, keeper_pid = ?3, started_at = ?4, host = ?5
+             WHERE session = ?1",
+            params![row.session.id, row.tier, row.keeper.pid, Ms(row.started_at), row.host],
         )
         .map(drop)
 }
@@ -126,6 +159,7 @@ fn ledger_row(row: &Row<'_>) -> Sql<LedgerRow> {
         scratch: PathBuf::from(row.get::<_, String>("scratch")?),
         started_at: row.get::<_, Ms>("started_at")?.0,
         deadline_at: row.get::<_, Ms>("deadline_at")?.0,
+        host: row.get("host")?,
     })
 }
 

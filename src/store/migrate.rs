@@ -8,7 +8,7 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
@@ -17,6 +17,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/0006_readings.sql"),
     include_str!("../../migrations/0007_transcripts.sql"),
     include_str!("../../migrations/0008_fixes.sql"),
+    include_str!("../../migrations/0009_hosts.sql"),
 ];
 
 /// The schema this binary works with.
@@ -69,7 +70,7 @@ fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ItemId, ItemKey, Opinion, Phase, Verdict};
+    use crate::model::{ItemId, ItemKey, Opinion, Outcome, Phase, Verdict};
     use crate::store::rows::from_json;
     use crate::store::{DATABASE, FirstRunFact, Store};
 
@@ -83,6 +84,7 @@ mod tests {
         include_str!("../../tests/data/migrations/0006_sample.sql"),
         include_str!("../../tests/data/migrations/0007_sample.sql"),
         include_str!("../../tests/data/migrations/0008_sample.sql"),
+        include_str!("../../tests/data/migrations/0009_sample.sql"),
     ];
 
     #[tokio::test]
@@ -131,6 +133,13 @@ mod tests {
         let session = "00000000-0000-7000-8000-000000000001".parse().unwrap();
         let transcript = store.sessions().transcript(session).await.unwrap().unwrap();
         assert_eq!(transcript.lines[0].text, "src/total.ts");
+        let elsewhere = "018f0000-0000-7000-8000-0000000000a1".parse().unwrap();
+        let elsewhere = store.sessions().get(elsewhere).await.unwrap().unwrap();
+        assert_eq!(elsewhere.host.as_deref(), Some("build-2"));
+        let undelivered = store.sessions().undelivered().await.unwrap();
+        assert_eq!(undelivered.len(), 1);
+        assert_eq!(undelivered[0].token, [1, 2]);
+        assert_eq!(undelivered[0].end.outcome, Outcome::TimedOut);
     }
 
     #[tokio::test]

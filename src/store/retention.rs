@@ -81,8 +81,9 @@ impl Store {
                 [Ms(before)],
             )?;
             transaction.execute(
-                "UPDATE sessions SET output = NULL
-                 WHERE applied = 1 AND output IS NOT NULL AND ended_at < ?1",
+                "UPDATE sessions SET output = NULL, whole_end = NULL
+                 WHERE applied = 1 AND (output IS NOT NULL OR whole_end IS NOT NULL)
+                   AND ended_at < ?1",
                 [Ms(before)],
             )
         })?;

@@ -23,7 +23,11 @@ pub struct ActiveSession {
     pub started_at: Timestamp,
     /// When it ends at the latest.
     pub deadline_at: Timestamp,
-    /// Its keeper is verifiably there. If not, heartbeat crashed; the next run closes the row.
+    /// The host it was given to, empty while none took it; none: this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Its keeper is verifiably there. If not, heartbeat crashed; the next run closes the row. On
+    /// another host: its row is open.
     pub alive: bool,
 }
 
@@ -43,6 +47,9 @@ pub struct SessionRow {
     pub usage: Option<Usage>,
     /// Left alive: 0, or an alarm.
     pub survivors: Option<u32>,
+    /// The host it ran on; none: this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// One try at an item.
@@ -125,6 +132,7 @@ fn active(row: &Row<'_>) -> Sql<ActiveSession> {
         tier: row.get("tier")?,
         started_at: row.get::<_, Ms>("started_at")?.0,
         deadline_at: row.get::<_, Ms>("deadline_at")?.0,
+        host: row.get("host")?,
         alive: keeper_is_alive(row)?,
     })
 }
@@ -132,6 +140,9 @@ fn active(row: &Row<'_>) -> Sql<ActiveSession> {
 /// Is exactly the keeper on record alive, and not another process with its number?
 fn keeper_is_alive(row: &Row<'_>) -> Sql<bool> {
     let on_record = row.get::<_, Option<String>>("boot_id")?.is_some();
+    if on_record && row.get::<_, Option<String>>("host")?.is_some() {
+        return Ok(true);
+    }
     Ok(on_record && process::is_same(&ledger::keeper(row)?))
 }
 
@@ -145,6 +156,7 @@ fn session(row: &Row<'_>) -> Sql<SessionRow> {
         outcome: from_optional_json(row, "outcome")?,
         usage: from_optional_json(row, "usage")?,
         survivors: row.get("survivors")?,
+        host: row.get("host")?,
     })
 }
 

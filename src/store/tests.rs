@@ -115,6 +115,7 @@ pub(super) fn ledger_row(claim: &Claim) -> LedgerRow {
         scratch: "/nowhere".into(),
         started_at: "2026-11-16T08:00:00Z".parse().unwrap(),
         deadline_at: "2026-11-16T08:10:00Z".parse().unwrap(),
+        host: None,
     }
 }
 

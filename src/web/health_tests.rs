@@ -35,6 +35,7 @@ fn run(outcome: Option<RunOutcome>) -> RunRow {
 fn sessions_alive(facts: &mut Facts, count: usize) {
     let at = facts.now;
     let one = ActiveSession {
+        host: None,
         session: SessionRef {
             id: SessionId(uuid::Uuid::nil()),
             run: RunId(uuid::Uuid::nil()),

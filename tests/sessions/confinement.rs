@@ -162,6 +162,7 @@ fn row_of_the_dead(tier: &str) -> LedgerRow {
         scratch: "/nonexistent/heartbeat-test".into(),
         started_at: Timestamp::UNIX_EPOCH,
         deadline_at: Timestamp::UNIX_EPOCH,
+        host: None,
     }
 }
 

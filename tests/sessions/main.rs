@@ -12,6 +12,7 @@
 mod calibration;
 mod company;
 mod confinement;
+mod conformance;
 mod crash;
 mod helpers;
 mod incident;

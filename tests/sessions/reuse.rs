@@ -132,5 +132,6 @@ fn row(keeper: ProcessIdentity) -> LedgerRow {
         scratch: "/nonexistent/heartbeat-test".into(),
         started_at: Timestamp::UNIX_EPOCH,
         deadline_at: Timestamp::UNIX_EPOCH,
+        host: None,
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::event::{Event, Sink};
-use crate::model::{BoxFuture, SessionEnd, SessionId};
+use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId};
 use crate::ports::{Ledger, LedgerError, LedgerRow};
 
 /// The ledger.
@@ -86,6 +86,14 @@ impl Ledger for FolderLedger {
                 _ => Ok(()),
             }
         })
+    }
+
+    fn placed(&self, _session: SessionId, _host: String) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn withdraw(&self, session: SessionId) -> BoxFuture<'_, Result<(), LedgerError>> {
+        self.close(session, SessionEnd::empty(Outcome::Orphaned))
     }
 
     fn open_rows(&self) -> BoxFuture<'_, Result<Vec<LedgerRow>, LedgerError>> {

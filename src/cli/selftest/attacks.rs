@@ -209,6 +209,7 @@ async fn forged_mark(rig: &Rig) -> io::Result<AttackRow> {
         scratch: rig.folder.join("scratch-forged"),
         started_at: jiff::Timestamp::UNIX_EPOCH,
         deadline_at: jiff::Timestamp::UNIX_EPOCH,
+        host: None,
     };
     rig.ledger.insert(&row)?;
     let mark = (mark::VARIABLE.into(), row.session.id.to_string().into());

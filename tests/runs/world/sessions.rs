@@ -41,6 +41,7 @@ impl ScriptedSessions {
             scratch: "/nowhere".into(),
             started_at: now,
             deadline_at: now + SignedDuration::from_mins(10),
+            host: None,
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod agent_items;
 mod alone;
 pub mod answers;
+pub mod conformance;
 mod eventually;
 mod git;
 pub mod injection;
