@@ -160,6 +160,9 @@ fn work_item(item: &Value, id: i64) -> WorkItem {
         priority: item["priority"].as_i64(),
         severity: item["severity"].as_str().map(str::to_owned),
         area_path: Some(format!("Parcel\\{}", text(&item["area"]))),
+        more_areas: Vec::new(),
+        handle: None,
+        finished: None,
         iteration_path: None,
         assigned_to: None,
         tags: text(&item["tags"])

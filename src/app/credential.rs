@@ -4,8 +4,7 @@ use secrecy::SecretString;
 use tokio::sync::Mutex;
 
 use crate::config::credential::source_credential;
-use crate::fetch::FetchError;
-use crate::fetch::ado::Credential;
+use crate::fetch::{Credential, FetchError};
 use crate::model::{BoxFuture, FailureClass};
 use crate::settings::{Config, Environment};
 

@@ -12,7 +12,7 @@ use super::error::CommandError;
 use super::{Overrides, Setting, StartOptions, TemporaryFolder};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, load};
-use crate::fetch::ado::FixedCredential;
+use crate::fetch::FixedCredential;
 use crate::settings::Environment;
 use crate::simulate::ado::{Simulator, SimulatorOptions};
 use crate::simulate::sample;

@@ -1,22 +1,23 @@
-//! Findings as comments in Azure DevOps.
+//! Findings as comments in the tracker.
+
+use std::sync::Arc;
 
 use super::secrets::SettingSecrets;
-use crate::fetch::FetchError;
-use crate::fetch::ado::{AdoSource, WriteBack};
+use crate::fetch::{FetchError, Tracker, WriteBack};
 use crate::model::{BoxFuture, FailureClass, Format};
 use crate::run::{Publisher, Publishing, Secrets as _};
 
 /// Writes to the tracker, after a look for secrets.
-pub struct AdoPublisher {
-    source: AdoSource,
+pub struct TrackerPublisher {
+    source: Arc<dyn Tracker>,
     tag: String,
     /// A comment that holds one of them is not written anywhere.
     secrets: SettingSecrets,
 }
 
-impl AdoPublisher {
+impl TrackerPublisher {
     /// Nothing is written yet.
-    pub fn new(source: AdoSource, tag: &str, secrets: SettingSecrets) -> Self {
+    pub fn new(source: Arc<dyn Tracker>, tag: &str, secrets: SettingSecrets) -> Self {
         Self { source, tag: tag.to_owned(), secrets }
     }
 
@@ -40,7 +41,7 @@ impl AdoPublisher {
     }
 }
 
-impl Publisher for AdoPublisher {
+impl Publisher for TrackerPublisher {
     fn publish(&self, publishing: Publishing) -> BoxFuture<'_, Result<i64, FetchError>> {
         Box::pin(
             async move { Ok(self.source.write_back(&self.write(&publishing).await?).await?.rev) },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::Setting;
-use crate::fetch::ado::Credential;
+use crate::fetch::Credential;
 use crate::model::BoxFuture;
 use crate::run::Secrets;
 use crate::settings::{AgentAuth, Config, Environment, HeldSecrets};

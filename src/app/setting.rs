@@ -7,7 +7,7 @@ use super::credential::ConfiguredCredential;
 use super::demo::{self, Demo, Fresh, Watched};
 use super::error::CommandError;
 use super::logging::Purpose;
-use super::publisher::AdoPublisher;
+use super::publisher::TrackerPublisher;
 use super::secrets::SettingSecrets;
 use super::web::Observers;
 use super::{Telemetry, TemporaryFolder};
@@ -15,8 +15,7 @@ use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, Loaded, load};
 use crate::context::CodeBases;
 use crate::event::Trigger;
-use crate::fetch::Guarded;
-use crate::fetch::ado::{AdoSource, Credential};
+use crate::fetch::{Connection, Credential, Guarded, Tracker, Turns, connect};
 use crate::model::RunId;
 use crate::prompt::Prompts;
 use crate::report::terminal::Progress;
@@ -116,6 +115,8 @@ pub struct Setting {
     pub clock: Clock,
     /// The tracker's credential.
     pub credential: Arc<dyn Credential>,
+    /// One request at a time to each organisation.
+    pub turns: Turns,
     /// Where the state lives.
     pub state: PathBuf,
     /// Where code-base indexes are kept.
@@ -171,6 +172,7 @@ impl Setting {
             environment,
             clock: options.clock.clone(),
             credential,
+            turns: Turns::default(),
             state,
             live: LiveSessions::default(),
             observers: Observers::default(),
@@ -198,18 +200,20 @@ impl Setting {
         Ok(RunContext::new(id, trigger, config, prompts, journal, edges, stop))
     }
 
-    fn ado(&self, journal: &Journal) -> Result<AdoSource, CommandError> {
+    fn tracker(&self, journal: &Journal) -> Result<Arc<dyn Tracker>, CommandError> {
         let (memory, clock) = (Arc::new(journal.clone()), self.clock.clone());
-        let credential = Arc::clone(&self.credential);
-        Ok(AdoSource::new(&self.config.source, credential, clock, memory)
-            .map_err(RunError::Fetch)?)
+        let connection = Connection {
+            turns: self.turns.clone(),
+            ..Connection::new(Arc::clone(&self.credential), clock, memory)
+        };
+        Ok(connect(&self.config.source, connection).map_err(RunError::Fetch)?)
     }
 
     /// The tracker behind its breaker.
     pub fn source(&self, journal: &Journal) -> Result<Guarded, CommandError> {
-        let ado = self.ado(journal)?;
-        let notebook = ado.notebook();
-        Ok(Guarded::new(Arc::new(ado), notebook, self.clock.clone(), Arc::new(journal.clone())))
+        let tracker = self.tracker(journal)?;
+        let notebook = tracker.notebook();
+        Ok(Guarded::new(tracker, notebook, self.clock.clone(), Arc::new(journal.clone())))
     }
 
     /// Where findings are left, if the configuration asks for it.
@@ -219,7 +223,8 @@ impl Setting {
             return Ok(None);
         }
         let secrets = SettingSecrets::new(self);
-        let publisher = AdoPublisher::new(self.ado(journal)?, &source.write_back_tag, secrets);
+        let publisher =
+            TrackerPublisher::new(self.tracker(journal)?, &source.write_back_tag, secrets);
         Ok(Some(Arc::new(publisher)))
     }
 

@@ -38,16 +38,28 @@ pub(super) struct Document {
 impl Document {
     /// Reads a field: entities decoded once if the tracker wrote them, then Markdown to HTML.
     pub(super) fn read(raw: &str) -> Self {
+        Self::read_written(raw, Written::Encoded)
+    }
+
+    /// Reads a field that came as it was written.
+    pub(super) fn read_raw(raw: &str) -> Self {
+        Self::read_written(raw, Written::Raw)
+    }
+
+    fn read_written(raw: &str, written: Written) -> Self {
         let end = end_of_signs(&raw[..floor_char_boundary(raw, MAX_INPUT)]);
-        let decoded = if is_encoded(&raw[..end]) {
+        let decoded = if written == Written::Encoded && is_encoded(&raw[..end]) {
             decode_entities(&raw[..end])
         } else {
             Cow::Borrowed(&raw[..end])
         };
         let lines = one_kind_of_line_end(&decoded);
-        let text = with_literal_mentions(&lines);
+        let text = match written {
+            Written::Encoded => with_literal_mentions(&lines),
+            Written::Raw => lines,
+        };
         let mut html = Bounded::default();
-        let hidden_chars = to_html(&text, &mut html);
+        let hidden_chars = to_html(&text, &mut html, written);
         let cut_bytes = raw.len() - end + html.dropped;
         Self { page: Page::read_made(&html.text, raw.len()), hidden_chars, cut_bytes }
     }
@@ -62,6 +74,15 @@ impl Document {
         }
         cleaned
     }
+}
+
+/// How a tracker hands out Markdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// `<`, `>` and `"` as entities.
+    Encoded,
+    /// To the letter.
+    Raw,
 }
 
 /// Where the text has had as many signs as are read.
@@ -91,7 +112,7 @@ impl fmt::Write for Bounded {
 }
 
 /// Markdown to HTML. Returns the number of characters that no renderer shows.
-fn to_html(markdown: &str, html: &mut Bounded) -> usize {
+fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
@@ -122,6 +143,9 @@ fn to_html(markdown: &str, html: &mut Bounded) -> usize {
         _ if unused > 0 => None,
         // Logs and steps are pasted line by line.
         Event::SoftBreak => Some(Event::HardBreak),
+        // Issue templates explain themselves in comments that stand alone, and who fills one in
+        // leaves them there. Such a comment is left out like any other, but is nobody's secret.
+        Event::Html(_) if written == Written::Raw => Some(event),
         Event::Html(ref text) | Event::InlineHtml(ref text) => {
             hidden += comment_words(text);
             Some(event)
@@ -288,6 +312,18 @@ mod tests {
                 "{hidden} -> {text}"
             );
         }
+    }
+
+    #[test]
+    fn comments_of_an_issue_template_go_without_an_alarm() {
+        let raw = "### Steps\r\n<!-- Please describe\r\n\r\nwhat you did. -->\r\n1. open &amp; see `a &lt; b`\r\n\r\n<!--\r\nthanks\r\n-->\r\n";
+        let cleaned = Document::read_raw(raw).render(Rendering::Full, Doubtful::LeaveOut);
+        assert_eq!(cleaned.text, "### Steps\n1. open & see `a &lt; b`");
+        assert_eq!(cleaned.alarms.hidden_chars, 0, "{:?}", cleaned.alarms);
+        let inside = Document::read_raw("the button <!-- obey me --> is grey");
+        let cleaned = inside.render(Rendering::Full, Doubtful::LeaveOut);
+        assert_eq!(cleaned.text, "the button is grey");
+        assert!(cleaned.alarms.hidden_chars > 0, "a comment inside a sentence is hidden text");
     }
 
     #[test]

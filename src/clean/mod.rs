@@ -95,6 +95,7 @@ pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
     let mut cleaned = match format {
         Format::Html => html::clean(raw, rendering, doubtful),
         Format::Markdown => markdown::Document::read(raw).render(rendering, doubtful),
+        Format::RawMarkdown => markdown::Document::read_raw(raw).render(rendering, doubtful),
         Format::Plain => markdown::clean_plain(raw),
         Format::TestSteps => steps::clean(raw, rendering, doubtful),
     };
@@ -118,6 +119,10 @@ pub fn clean_both(raw: &str, format: Format, doubtful: Doubtful) -> (Cleaned, Cl
         }
         Format::Markdown => {
             let document = markdown::Document::read(raw);
+            both(&|rendering| document.render(rendering, doubtful))
+        }
+        Format::RawMarkdown => {
+            let document = markdown::Document::read_raw(raw);
             both(&|rendering| document.render(rendering, doubtful))
         }
         Format::Plain => both(&|_| markdown::clean_plain(raw)),

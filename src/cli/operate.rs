@@ -15,8 +15,7 @@ use crate::breaker::provider::ProviderRecord;
 use crate::config::credential::source_credential;
 use crate::config::load;
 use crate::event::Sink;
-use crate::fetch::Guarded;
-use crate::fetch::ado::AdoSource;
+use crate::fetch::{Connection, Guarded, connect};
 use crate::model::{SessionId, SessionRef};
 use crate::private;
 use crate::run::RunError;
@@ -69,10 +68,10 @@ impl Context {
         let journal = Arc::new(Journal::open(store, self.clock.clone(), None)?);
         let credential = Arc::new(ConfiguredCredential::new(&config, &self.environment));
         let memory = Arc::clone(&journal);
-        let ado = AdoSource::new(&config.source, credential, self.clock.clone(), memory)
-            .map_err(RunError::Fetch)?;
-        let (notebook, sink) = (ado.notebook(), Arc::clone(&journal) as Arc<dyn Sink>);
-        let guarded = Guarded::new(Arc::new(ado), notebook, self.clock.clone(), sink);
+        let connection = Connection::new(credential, self.clock.clone(), memory);
+        let tracker = connect(&config.source, connection).map_err(RunError::Fetch)?;
+        let (notebook, sink) = (tracker.notebook(), Arc::clone(&journal) as Arc<dyn Sink>);
+        let guarded = Guarded::new(tracker, notebook, self.clock.clone(), sink);
         guarded.reset().await.map_err(RunError::Fetch)?;
         journal.flush().await?;
         let name = &config.source.name;

@@ -95,21 +95,27 @@ impl CodeBases {
     }
 
     fn root_for(&self, item: &CleanItem) -> PathBuf {
-        let area = item.facts.area_path.as_deref().unwrap_or_default();
-        code_base_of(&self.config.repository, area, &item.facts.item_type).to_owned()
+        let areas: Vec<&str> = item.facts.areas().collect();
+        code_base_of_areas(&self.config.repository, &areas, &item.facts.item_type).to_owned()
     }
 }
 
 /// The code base for items of this area and type: the one a route leads to, or the default.
 pub fn code_base_of<'a>(repository: &'a Repository, area: &str, item_type: &str) -> &'a Path {
-    route_for(&repository.routes, area, item_type).map_or(&repository.path, |route| &route.path)
+    code_base_of_areas(repository, &[area], item_type)
+}
+
+/// The same for an item with several areas.
+fn code_base_of_areas<'a>(repository: &'a Repository, areas: &[&str], item_type: &str) -> &'a Path {
+    route_for(&repository.routes, areas, item_type).map_or(&repository.path, |route| &route.path)
 }
 
 /// The route that says most about an item: the longest area path, then the one that names its type.
-fn route_for<'a>(routes: &'a [Route], area: &str, item_type: &str) -> Option<&'a Route> {
+fn route_for<'a>(routes: &'a [Route], areas: &[&str], item_type: &str) -> Option<&'a Route> {
     let leads_here = |route: &&Route| {
         let typed = route.item_type.to_lowercase() == item_type.to_lowercase();
-        is_within_area(area, &route.area) && (route.item_type.is_empty() || typed)
+        let within = areas.iter().any(|area| is_within_area(area, &route.area));
+        (within || route.area.is_empty()) && (route.item_type.is_empty() || typed)
     };
     // Of equal ones the first wins.
     let says = |route: &&Route| (route.area.len(), usize::from(!route.item_type.is_empty()));
@@ -282,7 +288,7 @@ mod tests {
             ("Shop", "Test Case", Some("shop")),
             ("", "Bug", None),
         ] {
-            let found = route_for(&routes, area, item_type);
+            let found = route_for(&routes, &[area], item_type);
             assert_eq!(
                 found.map(|route| route.path.as_path()),
                 path.map(Path::new),

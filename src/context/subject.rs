@@ -44,12 +44,12 @@ impl Subject {
     pub fn of_item(clean: &CleanItem, verdict: Option<&Verdict>) -> Self {
         let texts = clean.fields.iter().map(|field| (kind_of(field), field.full.clone()));
         // The first part of an area path is the project's name, which every item shares.
-        let area = clean.facts.area_path.as_deref().and_then(|path| path.split_once('\\'));
-        let area = area.map(|(_, rest)| rest.to_owned());
+        let areas = clean.facts.areas().filter_map(|path| path.split_once(['\\', '/']));
+        let areas = areas.map(|(_, rest)| rest.to_owned());
         Self {
             title: clean.facts.title.clone(),
             texts: texts.collect(),
-            labels: area.into_iter().chain(clean.facts.tags.iter().cloned()).collect(),
+            labels: areas.chain(clean.facts.tags.iter().cloned()).collect(),
             modules: verdict.map(|verdict| verdict.modules.clone()).unwrap_or_default(),
             terms: verdict.map(|verdict| verdict.terms.clone()).unwrap_or_default(),
         }

@@ -1,15 +1,29 @@
 //! Reading work items from a tracker.
 //!
-//! [`Source`] is the seam: a tracker that delivers items in pages. `ado/` is the first real one.
-//! The circuit breaker and the retry policy are pure; their state lives in the store.
+//! [`Source`] is the seam: a tracker that delivers items in pages; [`Tracker`] adds writing back.
+//! Each kind has a folder with its client, all with the same file names where they have the same
+//! job. Requests go through `http`, which knows limits, retries and sizes, and is told by a
+//! `Dialect` what a tracker's answers mean. The circuit breaker and the retry policy are pure;
+//! their state lives in the store.
 
 pub mod ado;
+mod client;
+mod credential;
+mod failure;
 mod guarded;
+mod http;
+mod json;
 pub mod memory;
 pub mod retry;
+mod tracker;
+mod write_back;
 
+pub use credential::{Credential, FixedCredential};
 pub use guarded::Guarded;
+pub use http::Turns;
 pub use memory::{InMemory, Notebook};
+pub use tracker::{Connection, Probe, Tracker, connect};
+pub use write_back::{WriteBack, Written};
 
 use jiff::Timestamp;
 
@@ -74,12 +88,15 @@ pub trait Pages: Send {
     }
 }
 
-/// Revision and workflow state of an item, from a light read without its texts.
+/// Revision and workflow state of an item, from a light read without its texts. The revision is an
+/// opaque mark that is compared for equality only: some trackers count, others give a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CurrentState {
     pub id: ItemId,
     pub rev: i64,
     pub state: String,
+    /// As in [`WorkItem::finished`].
+    pub finished: Option<bool>,
     pub changed_at: Timestamp,
 }
 

@@ -11,8 +11,10 @@ use super::{Alarms, ItemId, ItemKey};
 pub enum Format {
     /// Rich text as HTML: the tracker's default.
     Html,
-    /// Markdown with `<`, `>` and `"` entity-encoded, as the tracker delivers it.
+    /// Markdown with `<`, `>` and `"` entity-encoded, as Azure DevOps delivers it.
     Markdown,
+    /// Markdown as a person wrote it, as GitHub delivers it.
+    RawMarkdown,
     /// Plain text, passed on as it is.
     Plain,
     /// The XML of a test case's steps, with HTML escaped inside.
@@ -64,24 +66,35 @@ pub struct WorkItem {
     pub key: ItemKey,
     /// The tracker's number.
     pub id: ItemId,
-    /// Revision counter; moves on field edits and comments, not on links.
+    /// Mark of the revision, compared for equality only: a counter in Azure DevOps, elsewhere the
+    /// time of the last change. Moves on field edits and comments, not on links.
     pub rev: i64,
+    /// How people name it, if not by `#` and its number: `SHOP-12`, `contoso/shop#4`.
+    #[serde(default)]
+    pub handle: Option<String>,
     /// Bug, User Story, Task, …
     pub item_type: String,
     /// One line.
     pub title: String,
     /// Workflow state, such as `Active`.
     pub state: String,
+    /// Whether the tracker itself counts this state as finished; none: it has only names, and
+    /// `dedupe.terminal_states` decides.
+    #[serde(default)]
+    pub finished: Option<bool>,
     /// When it last changed.
     pub changed_at: Timestamp,
     /// When it was created.
     pub created_at: Option<Timestamp>,
     /// 1 is the most urgent.
     pub priority: Option<i64>,
-    /// Such as `2 - High`; bugs only.
+    /// Such as `2 - High`: its rank among 1 (critical) to 4, and its name.
     pub severity: Option<String>,
-    /// `Project\A\B`.
+    /// `Project\A\B`; where an item has several areas, the first.
     pub area_path: Option<String>,
+    /// Its other areas.
+    #[serde(default)]
+    pub more_areas: Vec<String>,
     /// `Project\Sprint 1`.
     pub iteration_path: Option<String>,
     /// Display name.
@@ -99,6 +112,13 @@ pub struct WorkItem {
     pub texts: Vec<TextField>,
     /// Newest last; empty unless configured.
     pub comments: Vec<Comment>,
+}
+
+impl WorkItem {
+    /// Every area it is in.
+    pub fn areas(&self) -> impl Iterator<Item = &str> {
+        self.area_path.iter().chain(&self.more_areas).map(String::as_str)
+    }
 }
 
 /// What cleaning made of a text, in figures.

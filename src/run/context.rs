@@ -72,8 +72,12 @@ impl RunContext {
         self.refuse(item, fault.refusal(), fault.to_string());
     }
 
-    /// Whether items in this workflow state are finished, whatever its case.
-    pub(super) fn is_terminal(&self, state: &str) -> bool {
+    /// Whether items in this workflow state are finished: by the tracker's own word, or else by the
+    /// state's name, whatever its case.
+    pub(super) fn is_terminal(&self, state: &str, finished: Option<bool>) -> bool {
+        if let Some(finished) = finished {
+            return finished;
+        }
         let state = state.to_lowercase();
         self.config.dedupe.terminal_states.iter().any(|known| known.to_lowercase() == state)
     }

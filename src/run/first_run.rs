@@ -77,7 +77,9 @@ async fn ask(cx: &RunContext) -> Result<FirstRunStep, RunError> {
     let request = FetchRequest { changed_since: None, also: Vec::new() };
     let (mut pages, mut items) = (PageReader::open(cx, request).await?, 0);
     while let Some(page) = pages.next(cx).await? {
-        items += page.items.iter().filter(|item| !cx.is_terminal(&item.state)).count() as u64;
+        items +=
+            page.items.iter().filter(|item| !cx.is_terminal(&item.state, item.finished)).count()
+                as u64;
     }
     pages.ensure_complete(cx)?;
     if items == 0 || cx.stop.reason().is_some() {

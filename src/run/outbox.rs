@@ -70,6 +70,8 @@ async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
 /// The item's revision now, unless it is finished or gone.
 async fn current_revision(cx: &RunContext, id: ItemId) -> Option<i64> {
     let current = cx.edges.source.current_states(vec![id]).await.ok()??;
-    let open = current.into_iter().find(|item| item.id == id && !cx.is_terminal(&item.state));
+    let open = current
+        .into_iter()
+        .find(|item| item.id == id && !cx.is_terminal(&item.state, item.finished));
     open.map(|item| item.rev)
 }

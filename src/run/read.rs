@@ -129,7 +129,7 @@ fn read_items(cx: &RunContext, items: Vec<CleanItem>, failed: Vec<WorkItem>) -> 
     let failed =
         failed.into_iter().map(|item| (raw_fingerprint(&item), without_texts(item), false));
     let read = |(fingerprint, item, readable): (String, CleanItem, bool)| ReadItem {
-        terminal: cx.is_terminal(&item.facts.state),
+        terminal: cx.is_terminal(&item.facts.state, item.facts.finished),
         item,
         fingerprint,
         readable,

@@ -76,7 +76,7 @@ async fn since_read(cx: &RunContext, items: &[(ItemId, i64)]) -> HashMap<ItemId,
     let since = |(id, revision): &(ItemId, i64)| {
         let since = match current.iter().find(|current| current.id == *id) {
             None => Since::Gone,
-            Some(current) if cx.is_terminal(&current.state) => Since::Gone,
+            Some(current) if cx.is_terminal(&current.state, current.finished) => Since::Gone,
             Some(current) if current.rev != *revision => Since::Edited,
             Some(_) => Since::Same,
         };

@@ -8,9 +8,8 @@ use jiff::SignedDuration;
 use super::{Check, DoctorInput};
 use crate::app::ConfiguredCredential;
 use crate::config::credential::source_credential;
-use crate::fetch::ado::AdoSource;
 use crate::fetch::retry::RetryPolicy;
-use crate::fetch::{FetchError, InMemory};
+use crate::fetch::{Connection, FetchError, InMemory, connect};
 use crate::model::{BreakerState, FailureClass, SourceRecord};
 use crate::store::Store;
 
@@ -53,14 +52,11 @@ pub(super) async fn checks(
 async fn ask(patient: &DoctorInput, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
     let mut config = patient.config.source.clone();
     config.request_timeout = config.request_timeout.min(PATIENCE);
-    let source = AdoSource::with_retry(
-        &config,
-        credential,
-        patient.clock.clone(),
-        InMemory::shared(),
-        TWICE,
-    );
-    let probe = match source {
+    let connection = Connection {
+        retry: TWICE,
+        ..Connection::new(credential, patient.clock.clone(), InMemory::shared())
+    };
+    let probe = match connect(&config, connection) {
         Ok(source) => source.probe().await,
         Err(error) => return vec![failed("source", &error)],
     };

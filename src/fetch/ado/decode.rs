@@ -62,6 +62,9 @@ impl Decoder {
             priority: number(&fields, "Microsoft.VSTS.Common.Priority"),
             severity: line(text(&mut fields, "Microsoft.VSTS.Common.Severity")),
             area_path: line(text(&mut fields, "System.AreaPath")),
+            more_areas: Vec::new(),
+            handle: None,
+            finished: None,
             iteration_path: line(text(&mut fields, "System.IterationPath")),
             assigned_to: fields.take("System.AssignedTo").and_then(identity),
             tags: text(&mut fields, "System.Tags").map(|t| tags(&t)).unwrap_or_default(),
@@ -378,13 +381,13 @@ mod tests {
         let body = br#"{"comments":[{"id":1,"text":"new","format":"markdown","createdBy":
             {"displayName":"Ann"},"createdDate":"2026-01-01T00:00:00Z"},
             {"commentId":2,"text":"gone","isDeleted":true}]}"#;
-        let new: wire::Comments = wire::from_json(body).unwrap();
+        let new: wire::Comments = crate::fetch::json::from_json(body).unwrap();
         let new: Vec<_> = new.comments.into_iter().filter_map(comment).collect();
         assert_eq!(new.len(), 1);
         assert_eq!((new[0].author.as_str(), new[0].format), ("Ann", Format::Markdown));
         let body = br#"{"value":[{"revision":2,"text":"old","revisedBy":"Bob <b@c>",
             "revisedDate":"2014-12-29T20:49:24.67Z"}]}"#;
-        let old: wire::Comments = wire::from_json(body).unwrap();
+        let old: wire::Comments = crate::fetch::json::from_json(body).unwrap();
         let old = comment(old.comments.into_iter().next().unwrap()).unwrap();
         assert_eq!((old.author.as_str(), old.format), ("Bob", Format::Html));
         assert!(old.at.is_some());

@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::fetch::{Cause, FetchError};
-use crate::model::{FailureClass, Foreign, RateLimit};
+use crate::fetch::failure::{self, Failure, RequestInfo, proxy_needs_credential};
+use crate::model::{FailureClass, Foreign};
 
 /// `Retry-After` is never taken for more than this.
 pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
@@ -29,66 +28,6 @@ pub struct Facts {
     pub service_error: Option<String>,
     /// `Location` of a redirect.
     pub location: Option<String>,
-    /// `X-RateLimit-*`, if any was sent.
-    pub rate_limit: Option<RateLimit>,
-}
-
-/// What a message about a request needs to say.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestInfo<'a> {
-    /// Such as "the query" or "work items".
-    pub what: &'a str,
-    /// The configured address.
-    pub base_url: &'a str,
-    /// Where the credential comes from.
-    pub credential: &'a str,
-    /// It was a write.
-    pub writes: bool,
-}
-
-/// A failed request, before it becomes a [`FetchError`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The class.
-    pub class: FailureClass,
-    /// The tracker's code, such as `TF401232`.
-    pub code: Option<String>,
-    /// For people.
-    pub message: String,
-    /// `Retry-After` of the response.
-    pub retry_after: Option<Duration>,
-    /// The error of the transport or the state behind it.
-    pub cause: Option<Cause>,
-}
-
-/// The code we give an answer that was longer than allowed; no tracker uses it.
-pub(super) const BODY_TOO_LONG: &str = "BODY_TOO_LONG";
-
-impl Failure {
-    /// A failure without an answer of the tracker behind it.
-    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, code: None, message: message.into(), retry_after: None, cause: None }
-    }
-
-    /// The same with the id of the answer it is about, which support asks for.
-    #[must_use]
-    pub fn with_activity(mut self, activity: Option<&str>) -> Self {
-        if let Some(activity) = activity {
-            self.message.push_str(&format!(" (ActivityId {activity})"));
-        }
-        self
-    }
-
-    /// Is it this code?
-    pub fn has_code(&self, code: &str) -> bool {
-        self.code.as_deref() == Some(code)
-    }
-
-    /// As the seam's error.
-    pub fn into_error(self, now: Timestamp) -> FetchError {
-        let not_before = self.retry_after.and_then(|delay| now.checked_add(delay).ok());
-        FetchError { class: self.class, message: self.message, not_before, cause: self.cause }
-    }
 }
 
 /// An error body in any of its shapes.
@@ -219,14 +158,6 @@ fn explain(
     format!("{text} ({})", evidence(facts, error))
 }
 
-/// What to do about a proxy that does not let us through.
-pub(super) fn proxy_needs_credential(base_url: &str) -> String {
-    format!(
-        "the proxy for {base_url} requires a credential: put it into HTTPS_PROXY, as in \
-         http://name:password@proxy:8080, or list the tracker in NO_PROXY"
-    )
-}
-
 /// Status, code, the tracker's own words and the id that support asks for.
 fn evidence(facts: &Facts, error: &ErrorBody) -> String {
     let mut parts = vec![format!("HTTP {}", facts.status)];
@@ -266,12 +197,7 @@ fn plain_message(facts: &Facts, body: &[u8]) -> String {
     if let Some(error) = &facts.service_error {
         return error.clone();
     }
-    let text = String::from_utf8_lossy(&body[..body.len().min(4096)]);
-    match text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")) {
-        Some((title, _)) => format!("a page titled {}", title.trim()),
-        None if text.trim_start().starts_with('<') => "a page without title".to_owned(),
-        None => text.into_owned(),
-    }
+    failure::plain_message(body)
 }
 
 /// The first `TF…` or `VS…` number in a text.
@@ -290,19 +216,6 @@ fn first_code(text: &str) -> Option<&str> {
         }
     }
     None
-}
-
-/// `Retry-After` in seconds or as an HTTP date; at least a second, at most ten minutes.
-pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    let delay = match value.trim().parse::<f64>() {
-        Ok(seconds) if seconds.is_finite() => Duration::try_from_secs_f64(seconds.max(0.0)).ok()?,
-        Ok(_) => return None,
-        Err(_) => {
-            let then = jiff::fmt::rfc2822::parse(value.trim()).ok()?.timestamp();
-            Duration::try_from(then.duration_since(now)).unwrap_or_default()
-        }
-    };
-    Some(delay.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER))
 }
 
 /// Percent-decodes a header value; invalid sequences stay as they are.
@@ -416,20 +329,6 @@ mod tests {
         assert_eq!(first_code("(TF400813)"), Some("TF400813"));
         assert_eq!(first_code("UTF8 VS Code TF12 xTF400813"), None);
         assert_eq!(first_code("é TF24668"), Some("TF24668"));
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date_within_bounds() {
-        let now: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
-        let seconds = |text: &str| parse_retry_after(text, now).map(|delay| delay.as_secs());
-        assert_eq!(seconds("30"), Some(30));
-        assert_eq!(seconds(" 0 "), Some(1));
-        assert_eq!(seconds("-5"), Some(1));
-        assert_eq!(seconds("86400"), Some(600));
-        assert_eq!(seconds("Mon, 16 Nov 2026 12:01:30 GMT"), Some(90));
-        assert_eq!(seconds("Mon, 16 Nov 2026 11:00:00 GMT"), Some(1));
-        assert_eq!(seconds("soon"), None);
-        assert_eq!(seconds("NaN"), None);
     }
 
     #[test]

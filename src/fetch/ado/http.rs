@@ -1,46 +1,25 @@
-//! Requests to the tracker: one at a time, bounded, and told apart when they fail.
+//! Requests to Azure DevOps: addresses, API versions, headers.
 
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use backon::Retryable;
-use jiff::Timestamp;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Method, Response, Url};
-use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::Mutex;
+use reqwest::header::{ACCEPT, LOCATION, RETRY_AFTER};
+use reqwest::{Method, RequestBuilder, Url};
 
-use super::credential::Credential;
-use super::failure::{
-    BODY_TOO_LONG, Facts, Failure, RequestInfo, classify, is_success, parse_retry_after,
-    percent_decode, proxy_needs_credential,
-};
+use super::failure::{Facts, LONGEST_RETRY_AFTER, classify, is_success, percent_decode};
 use super::version::version_for;
-use super::{client, wire};
-use crate::clock::Clock;
+use super::wire;
+use crate::fetch::client;
+use crate::fetch::failure::{Failure, RequestInfo, parse_retry_after};
+use crate::fetch::http::{
+    Answer, Dialect, Head, Http, Limits, Repeat, Request, UNSTATED_RETRY_AFTER,
+};
 use crate::fetch::memory::Notebook;
-use crate::fetch::retry::RetryPolicy;
-use crate::fetch::{Cause, FetchError};
-use crate::model::{FailureClass, Foreign, RateLimit};
+use crate::fetch::{Connection, FetchError};
+use crate::model::FailureClass;
 use crate::settings::{Source, SourceAuth};
-
-/// A run waits this long for the tracker's "not before"; beyond it, the run ends.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
-
-/// How long a tracker is left alone that asks for it without saying how long.
-const UNSTATED_RETRY_AFTER: Duration = Duration::from_secs(60);
-
-/// May a request be sent a second time?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeat {
-    /// A read, or a write that a tested revision makes safe.
-    Safe,
-    /// Only once: a probe.
-    Never,
-}
 
 /// One request.
 #[derive(Debug)]
@@ -80,92 +59,39 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The connection to one organisation or collection.
+/// The connection to one organisation or collection, and the versions agreed with it.
 pub(super) struct Transport {
-    client: Client,
-    base: Url,
-    base_url: String,
-    auth: SourceAuth,
+    http: Http,
     api_version: String,
-    max_body: u64,
-    credential: Arc<dyn Credential>,
-    clock: Clock,
     notebook: Arc<Notebook>,
-    retry: RetryPolicy,
-    session: String,
-    /// Held while a request is on its way: never two at once.
-    turn: Mutex<()>,
-    requests: AtomicU64,
     agreed: RwLock<BTreeMap<String, String>>,
 }
 
-/// The JSON of an answer, not yet read.
-#[derive(Debug)]
-pub(super) struct Answer {
-    body: Vec<u8>,
-    /// For messages about what it holds.
-    pub activity: Option<String>,
+impl Deref for Transport {
+    type Target = Http;
+
+    fn deref(&self) -> &Http {
+        &self.http
+    }
 }
 
 impl Transport {
     /// Builds the client; nothing is sent.
     pub fn new(
         config: &Source,
-        credential: Arc<dyn Credential>,
-        clock: Clock,
+        connection: &Connection,
         notebook: Arc<Notebook>,
-        retry: RetryPolicy,
     ) -> Result<Self, FetchError> {
-        let base = client::base_url(&config.base_url)?;
+        let examples = "https://dev.azure.com/contoso or https://server:8080/tfs/DefaultCollection";
+        let base = client::base_url(&config.base_url, examples)?;
+        let session = uuid::Uuid::now_v7().to_string();
+        let dialect = Box::new(Ado { auth: config.auth, session });
         Ok(Self {
-            client: client::build(config, &base)?,
-            base_url: base.as_str().trim_end_matches('/').to_owned(),
-            base,
-            auth: config.auth,
+            http: Http::new(config, base, dialect, connection, Arc::clone(&notebook))?,
             api_version: config.api_version.clone(),
-            max_body: config.max_body,
-            credential,
-            clock,
             notebook,
-            retry,
-            session: uuid::Uuid::now_v7().to_string(),
-            turn: Mutex::new(()),
-            requests: AtomicU64::new(0),
             agreed: RwLock::default(),
         })
-    }
-
-    /// The configured address without a slash at its end.
-    pub fn base_url(&self) -> &str {
-        &self.base_url
-    }
-
-    /// Requests sent so far.
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    /// The clock.
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// The credential as it is now.
-    pub async fn secret(&self) -> Result<SecretString, FetchError> {
-        self.credential.current().await
-    }
-
-    /// Does the text hold our credential?
-    pub async fn contains_credential(&self, text: &str) -> Result<bool, FetchError> {
-        let secret = self.credential.current().await?;
-        let secret = secret.expose_secret().trim();
-        Ok(secret.len() >= 8 && text.contains(secret))
-    }
-
-    /// What the tracker last said about its limits: is it time to do without optional calls?
-    pub async fn is_rate_limit_low(&self) -> bool {
-        let remembered = self.notebook.read().await.unwrap_or_default();
-        remembered.rate_limit.is_some_and(|limit| limit.is_low(self.now()))
     }
 
     /// Takes up what earlier runs agreed with the server.
@@ -177,83 +103,31 @@ impl Transport {
 
     /// Sends `call`, again if that is safe and may help, and returns the answer.
     pub async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        let result = self.send_with_retries(call).await;
-        match result {
+        match self.http.send(&self.request(call)).await {
             Err(failure)
                 if failure.class == FailureClass::Version
                     && !call.resource.is_empty()
                     && call.repeat == Repeat::Safe =>
             {
                 self.negotiate().await?;
-                self.send_with_retries(call).await
+                self.http.send(&self.request(call)).await
             }
             other => other,
         }
     }
 
-    async fn send_with_retries(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        let policy = if call.repeat == Repeat::Never { RetryPolicy::ONCE } else { self.retry };
-        let attempt = || self.send_with_fresh_credential(call);
-        attempt.retry(policy.delays()).sleep(tokio::time::sleep).when(is_retryable).await
-    }
-
-    /// A refused credential is renewed once.
-    async fn send_with_fresh_credential(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        match self.send_once(call).await {
-            Err(failure) if failure.class == FailureClass::Auth => {
-                match self.credential.refresh().await {
-                    Ok(true) => self.send_once(call).await,
-                    _ => Err(failure),
-                }
-            }
-            other => other,
-        }
-    }
-
-    async fn send_once(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        let _turn = self.turn.lock().await;
-        self.wait_until_allowed().await?;
-        let secret = self.credential.current().await.map_err(to_failure)?;
-        let secret = secret.expose_secret().trim();
-        let request = self.client.request(call.method.clone(), self.url(call));
-        let request = match self.auth {
-            SourceAuth::Pat => request.basic_auth("", Some(secret)),
-            SourceAuth::Bearer => request.bearer_auth(secret),
-        };
-        let request = match &call.body {
-            Some((kind, body)) => request.header(CONTENT_TYPE, *kind).body(body.clone()),
-            None => request,
-        };
-        let request = request
-            .header(ACCEPT, "application/json")
-            .header("X-TFS-FedAuthRedirect", "Suppress")
-            .header("X-TFS-Session", &self.session);
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut response = request.send().await.map_err(|error| self.unreachable(error))?;
-        let mut facts = read_facts(&response, self.now());
-        if facts.status == 429 && facts.retry_after.is_none() {
-            facts.retry_after = Some(UNSTATED_RETRY_AFTER);
-        }
-        self.record_limits(&facts).await?;
-        let body = self.read_body(&mut response, is_success(&facts)).await;
-        let body = body.map_err(|failure| failure.with_activity(facts.activity_id.as_deref()))?;
-        if is_success(&facts) {
-            return Ok(Answer { body, activity: facts.activity_id });
-        }
-        let origin = self.credential.origin();
-        let asked = RequestInfo {
-            what: &call.what,
-            base_url: &self.base_url,
-            credential: &origin,
+    fn request(&self, call: &Call<'_>) -> Request {
+        Request {
+            method: call.method.clone(),
+            body: call.body.clone(),
+            repeat: call.repeat,
             writes: call.method == Method::PATCH,
-        };
-        let failure = classify(&facts, &body, asked);
-        tracing::debug!(status = facts.status, class = failure.class.into_str(), "request failed");
-        Err(failure)
+            ..Request::get(self.url(call), call.what.as_str())
+        }
     }
 
     fn url(&self, call: &Call<'_>) -> Url {
-        let mut url = self.base.clone();
+        let mut url = self.base().clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(call.path.iter().filter(|part| !part.is_empty()));
         }
@@ -269,210 +143,76 @@ impl Transport {
         url
     }
 
-    /// Waits for a "not before" that is near; a far one ends the run.
-    async fn wait_until_allowed(&self) -> Result<(), Failure> {
-        let remembered = self.notebook.read().await.map_err(to_failure)?;
-        let Some(not_before) = remembered.not_before else { return Ok(()) };
-        let wait = Duration::try_from(not_before.duration_since(self.now())).unwrap_or_default();
-        if wait > LONGEST_WAIT {
-            let message = format!(
-                "{} asked not to be called before {not_before}; this run stops reading here and a \
-                 later one continues",
-                self.base_url
-            );
-            let failure = Failure::new(FailureClass::Throttled, message);
-            return Err(Failure { retry_after: Some(wait), ..failure });
-        }
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
-        Ok(())
-    }
-
-    /// Keeps what the head of an answer says about limits, whatever its status.
-    async fn record_limits(&self, facts: &Facts) -> Result<(), Failure> {
-        if facts.retry_after.is_none() && facts.rate_limit.is_none() {
-            return Ok(());
-        }
-        let now = self.now();
-        let (delay, limit) = (facts.retry_after, facts.rate_limit.clone());
-        let change = move |remembered: &mut crate::model::SourceRecord| {
-            if let Some(delay) = delay {
-                let until = now.checked_add(delay).ok();
-                remembered.not_before = remembered.not_before.max(until);
-            }
-            if limit.is_some() {
-                remembered.rate_limit = limit;
-            }
-        };
-        self.notebook.update(change).await.map_err(to_failure)
-    }
-
-    async fn read_body(&self, response: &mut Response, whole: bool) -> Result<Vec<u8>, Failure> {
-        // An error's body is only looked at.
-        let limit = if whole { self.max_body } else { 1 << 20 };
-        let mut body = Vec::new();
-        loop {
-            let chunk = response.chunk().await.map_err(|error| self.unreachable(error))?;
-            let Some(chunk) = chunk else { return Ok(body) };
-            if (body.len() as u64).saturating_add(chunk.len() as u64) > limit {
-                if !whole {
-                    return Ok(body);
-                }
-                let message = format!(
-                    "{} sent more than source.max_body ({limit} bytes) in one response",
-                    self.base_url
-                );
-                let failure = Failure::new(FailureClass::TooMany, message);
-                return Err(Failure { code: Some(BODY_TOO_LONG.into()), ..failure });
-            }
-            body.extend_from_slice(&chunk);
-        }
-    }
-
     /// Asks the server once what it speaks.
     pub async fn negotiate(&self) -> Result<(), Failure> {
         let what = "its list of resources";
         let call = Call { method: Method::OPTIONS, ..Call::get(vec!["_apis", "wit"], "", what) };
-        let answer = self.send_with_retries(&call).await?;
+        let answer = self.http.send(&self.request(&call)).await?;
         let list: wire::Listing<wire::Location> = self.decode(&answer, what)?;
         let locations: Vec<_> = list.value.into_iter().flatten().collect();
         let agreed = super::version::negotiate(&self.api_version, &locations);
         let keep = agreed.clone();
         *self.agreed.write().unwrap_or_else(PoisonError::into_inner) = agreed;
         let update = self.notebook.update(move |remembered| remembered.api_versions = keep);
-        update.await.map_err(to_failure)
+        Ok(update.await?)
     }
+}
 
-    /// Reads the JSON of an answer; what does not have the expected shape is a failure of its own.
-    pub fn decode<T: serde::de::DeserializeOwned>(
-        &self,
-        answer: &Answer,
-        what: &str,
-    ) -> Result<T, Failure> {
-        let Answer { body, activity } = answer;
-        wire::from_json(body).map_err(|error| {
-            // An error of the decoder may quote names of the answer.
-            let error = Foreign::new(error.to_string()).line(200);
-            let start = Foreign::from_bytes(&body[..body.len().min(120)]).line(80);
-            let message = format!(
-                "{} returned JSON that is not {what}: {error}; it starts with {start:?}. Does \
-                 source.base_url point at the tracker?",
-                self.base_url,
-            );
-            Failure::new(FailureClass::Transient, message).with_activity(activity.as_deref())
-        })
-    }
+/// Headers, credential and failures as Azure DevOps has them.
+struct Ado {
+    auth: SourceAuth,
+    session: String,
+}
 
-    fn unreachable(&self, error: reqwest::Error) -> Failure {
-        let failure = self.explain_transport_error(&error);
-        Failure { cause: Some(Cause::new(error)), ..failure }
-    }
-
-    fn explain_transport_error(&self, error: &reqwest::Error) -> Failure {
-        let cause = root_cause(error);
-        if is_certificate_error(error) {
-            let message = format!(
-                "the certificate of {} is not trusted ({cause}); set source.ca_file to the PEM \
-                 file of its authority",
-                self.base_url
-            );
-            return Failure::new(FailureClass::Config, message);
-        }
-        // The tunnel's error has no type that could be asked.
-        if error.is_connect() && cause.contains("proxy authorization required") {
-            let message = proxy_needs_credential(&self.base_url);
-            return Failure::new(FailureClass::Config, message);
-        }
-        let how = match error {
-            e if e.is_timeout() => "did not answer in time (source.request_timeout)",
-            e if e.is_connect() => "could not be reached",
-            _ => "closed the connection in the middle of a response",
+impl Dialect for Ado {
+    fn prepare(&self, request: RequestBuilder, secret: &str) -> RequestBuilder {
+        let request = match self.auth {
+            SourceAuth::Pat => request.basic_auth("", Some(secret)),
+            SourceAuth::Bearer => request.bearer_auth(secret),
         };
-        let message = format!("{} {how}: {cause}", self.base_url);
-        Failure::new(FailureClass::Transient, message)
+        request
+            .header(ACCEPT, "application/json")
+            .header("X-TFS-FedAuthRedirect", "Suppress")
+            .header("X-TFS-Session", &self.session)
+    }
+
+    fn is_success(&self, head: &Head) -> bool {
+        is_success(&read_facts(head))
+    }
+
+    fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure {
+        classify(&read_facts(head), body, asked)
+    }
+
+    fn limits(&self, head: &Head) -> Limits {
+        Limits { retry_after: retry_after(head), rate_limit: head.rate_limit() }
+    }
+
+    fn request_id(&self, head: &Head) -> Option<String> {
+        activity_id(head).map(|id| format!("ActivityId {id}"))
     }
 }
 
-fn is_retryable(failure: &Failure) -> bool {
-    match failure.class {
-        FailureClass::Transient => true,
-        // The wait itself is done before the next request is sent.
-        FailureClass::Throttled => failure.retry_after.is_some_and(|delay| delay <= LONGEST_WAIT),
-        _ => false,
-    }
+fn activity_id(head: &Head) -> Option<String> {
+    head.header("activityid").or_else(|| head.header("x-vss-e2eid"))
 }
 
-/// An error of the memory or the credential, on its way up.
-fn to_failure(error: FetchError) -> Failure {
-    Failure { cause: error.cause, ..Failure::new(error.class, error.message) }
+fn retry_after(head: &Head) -> Option<Duration> {
+    let stated = head.header(RETRY_AFTER.as_str());
+    let stated = stated.and_then(|v| parse_retry_after(&v, head.at, LONGEST_RETRY_AFTER));
+    stated.or_else(|| (head.status == 429).then_some(UNSTATED_RETRY_AFTER))
 }
 
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
-}
-
-fn is_certificate_error(error: &reqwest::Error) -> bool {
-    let mut next: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(cause) = next {
-        if cause.downcast_ref::<rustls::Error>().is_some_and(is_about_certificates) {
-            return true;
-        }
-        let wrapped = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        next = match wrapped {
-            Some(inner) => Some(inner),
-            None => cause.source(),
-        };
-    }
-    false
-}
-
-fn is_about_certificates(error: &rustls::Error) -> bool {
-    matches!(error, rustls::Error::InvalidCertificate(_))
-}
-
-fn read_facts(response: &Response, now: Timestamp) -> Facts {
-    let headers = response.headers();
-    let header = |name: &str| header(headers, name);
+fn read_facts(head: &Head) -> Facts {
     Facts {
-        status: response.status().as_u16(),
-        content_type: header(CONTENT_TYPE.as_str()).unwrap_or_default().to_ascii_lowercase(),
-        retry_after: header(RETRY_AFTER.as_str()).and_then(|v| parse_retry_after(&v, now)),
-        activity_id: header("activityid").or_else(|| header("x-vss-e2eid")),
-        service_error: header("x-tfs-serviceerror").map(|v| percent_decode(&v)),
+        status: head.status,
+        content_type: head.content_type(),
+        retry_after: retry_after(head),
+        activity_id: activity_id(head),
+        service_error: head.header("x-tfs-serviceerror").map(|v| percent_decode(&v)),
         // What follows the path of a sign-in page is long and of no use to a person.
-        location: header(LOCATION.as_str())
+        location: head
+            .header(LOCATION.as_str())
             .map(|v| v.split('?').next().unwrap_or_default().to_owned()),
-        rate_limit: read_rate_limit(headers, now),
     }
-}
-
-fn read_rate_limit(headers: &HeaderMap, now: Timestamp) -> Option<RateLimit> {
-    let number = |name: &str| header(headers, name).and_then(|v| v.trim().parse::<f64>().ok());
-    let (limit, remaining) = (number("x-ratelimit-limit"), number("x-ratelimit-remaining"));
-    let resource = header(headers, "x-ratelimit-resource");
-    if limit.is_none() && remaining.is_none() && resource.is_none() {
-        return None;
-    }
-    Some(RateLimit {
-        resource,
-        limit: limit.map(to_i64),
-        remaining: remaining.map(to_i64),
-        reset: number("x-ratelimit-reset").and_then(|s| Timestamp::from_second(to_i64(s)).ok()),
-        delay_ms: number("x-ratelimit-delay").map(|seconds| to_i64(seconds * 1000.0)),
-        seen_at: Some(now),
-    })
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "saturates, which is right for a limit")]
-fn to_i64(number: f64) -> i64 {
-    number as i64
-}
-
-fn header(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }

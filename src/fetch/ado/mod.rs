@@ -28,8 +28,6 @@
 //!
 //! What reading costs beside a loop that only downloads: `benches/README.md`.
 
-mod client;
-mod credential;
 mod decode;
 mod failure;
 mod fields;
@@ -49,15 +47,14 @@ use std::sync::Arc;
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 
-pub use credential::{Credential, FixedCredential};
 pub use decode::saved_item;
-pub use probe::Probe;
-pub use write_back::{WriteBack, Written};
 
-use self::http::{Call, Repeat, Transport};
+use self::http::{Call, Transport};
+use super::http::Repeat;
 use super::retry::RetryPolicy;
 use super::{
-    CurrentState, FailureClass, FetchError, FetchRequest, Notebook, Pages, Source as SourceTrait,
+    Connection, Credential, CurrentState, FailureClass, FetchError, FetchRequest, Notebook, Pages,
+    Probe, Source as SourceTrait, Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
 use crate::model::{BoxFuture, ItemId};
@@ -95,6 +92,11 @@ impl AdoSource {
         memory: Arc<dyn SourceMemory>,
         retry: RetryPolicy,
     ) -> Result<Self, FetchError> {
+        Self::connect(config, Connection { retry, ..Connection::new(credential, clock, memory) })
+    }
+
+    /// The same with everything a client needs.
+    pub fn connect(config: &settings::Source, connection: Connection) -> Result<Self, FetchError> {
         if config.project.trim().is_empty() {
             let message = "source.project is empty; set it to the project to watch";
             return Err(FetchError::new(FailureClass::Config, message));
@@ -104,8 +106,8 @@ impl AdoSource {
                            put its condition into source.where";
             return Err(FetchError::new(FailureClass::Config, message));
         }
-        let notebook = Notebook::new(memory, &config.name);
-        let transport = Transport::new(config, credential, clock, Arc::clone(&notebook), retry)?;
+        let notebook = Notebook::new(Arc::clone(&connection.memory), &config.name);
+        let transport = Transport::new(config, &connection, Arc::clone(&notebook))?;
         let config = config.clone();
         let fields = read::Fields::new(&config, transport.base_url());
         Ok(Self(Arc::new(Inner { config, transport, notebook, fields })))
@@ -179,5 +181,33 @@ impl SourceTrait for AdoSource {
             self.0.transport.load_agreed_versions().await?;
             self.0.check().await.map_err(|failure| failure.into_error(self.0.transport.now()))
         })
+    }
+}
+
+impl Tracker for AdoSource {
+    fn notebook(&self) -> Arc<Notebook> {
+        self.notebook()
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests()
+    }
+
+    fn write_back<'a>(
+        &'a self,
+        write: &'a WriteBack<'a>,
+    ) -> BoxFuture<'a, Result<Written, FetchError>> {
+        Box::pin(self.write_back(write))
+    }
+
+    fn validate_write_back<'a>(
+        &'a self,
+        write: &'a WriteBack<'a>,
+    ) -> BoxFuture<'a, Result<(), FetchError>> {
+        Box::pin(self.validate_write_back(write))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Probe> {
+        Box::pin(self.probe())
     }
 }

@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Inner;
-use super::failure::Failure;
 use super::read::{Fetched, LARGEST_BATCH};
 use super::reporting::StreamReader;
 use super::wiql::{MOST_ROWS, Window};
+use crate::fetch::failure::Failure;
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::{BoxFuture, FailureClass, ItemId};
 use crate::settings::SourceMode;

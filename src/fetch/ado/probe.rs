@@ -2,20 +2,9 @@
 
 use serde_json::Value;
 
-use super::failure::Failure;
 use super::{AdoSource, Call, Inner};
-use crate::fetch::FetchError;
-
-/// What was found out, part by part; each failure names its fix.
-#[derive(Debug)]
-pub struct Probe {
-    /// Who the credential is.
-    pub account: Result<String, FetchError>,
-    /// The project by the name the tracker gives it.
-    pub project: Result<String, FetchError>,
-    /// How many items the query finds within the look-back.
-    pub matching: Result<usize, FetchError>,
-}
+use crate::fetch::Probe;
+use crate::fetch::failure::Failure;
 
 impl AdoSource {
     /// Checks credential, project and query. It goes around the breaker: a person is asking.

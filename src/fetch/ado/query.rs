@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::decode::parse_instant;
-use super::failure::Failure;
-use super::http::Answer;
 use super::wiql::{LONGEST_QUERY, Window, query};
 use super::wire::{QueryResult, SavedQuery};
 use super::{Call, Inner, Repeat};
+use crate::fetch::failure::Failure;
+use crate::fetch::http::Answer;
 use crate::model::FailureClass;
 
 /// Rows of a query.
@@ -84,7 +84,7 @@ impl Inner {
         if result.work_items.is_none() && result.work_item_relations.is_none() {
             let message = format!("{} returned no rows for a query", self.transport.base_url());
             let failure = Failure::new(FailureClass::Transient, message);
-            return Err(failure.with_activity(answer.activity.as_deref()));
+            return Err(failure.with_request_id(answer.request_id.as_deref()));
         }
         let as_of = result.as_of.as_deref().and_then(parse_instant);
         Ok(Rows { ids: result.ids(), as_of })

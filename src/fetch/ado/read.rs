@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::decode::{self, Decoded, Decoder};
-use super::failure::{BODY_TOO_LONG, Failure};
 use super::fields::{BASIC, COMMENT_COUNT, WELL_KNOWN_TEXTS};
-use super::http::Answer;
-use super::write_back::is_ours;
 use super::{Call, Inner, wire};
 use crate::fetch::CurrentState;
+use crate::fetch::failure::{BODY_TOO_LONG, Failure};
+use crate::fetch::http::Answer;
+use crate::fetch::write_back::is_ours;
 use crate::model::{FailureClass, ItemId, WorkItem};
 use crate::settings;
 
@@ -225,8 +225,9 @@ impl Inner {
         let now = self.transport.now();
         let mut found: HashMap<ItemId, CurrentState> = HashMap::with_capacity(items.len());
         for wire in items {
-            let WorkItem { id, rev, state, changed_at, .. } = decoder.item(wire, now).item;
-            found.entry(id).or_insert(CurrentState { id, rev, state, changed_at });
+            let WorkItem { id, rev, state, finished, changed_at, .. } =
+                decoder.item(wire, now).item;
+            found.entry(id).or_insert(CurrentState { id, rev, state, finished, changed_at });
         }
         Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
     }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::failure::{Failure, percent_decode};
+use super::failure::percent_decode;
 use super::fields::FieldValue;
 use super::pages::Place;
 use super::read::LARGEST_BATCH;
 use super::{Call, Inner, Repeat, wire};
+use crate::fetch::failure::Failure;
 use crate::fetch::{FetchRequest, Page};
 use crate::model::{FailureClass, ItemId};
 

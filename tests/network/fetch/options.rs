@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use heartbeat::fetch::Credential;
 use heartbeat::fetch::FetchError;
-use heartbeat::fetch::ado::{AdoSource, Credential};
+use heartbeat::fetch::ado::AdoSource;
 use heartbeat::model::{BoxFuture, FailureClass as Class, Format, ItemId};
 use heartbeat::ports::SourceMemory;
 use heartbeat::settings::SourceAuth;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use heartbeat::clock::Clock;
 use heartbeat::event::{Event, Sink};
-use heartbeat::fetch::ado::{AdoSource, FixedCredential};
+use heartbeat::fetch::FixedCredential;
+use heartbeat::fetch::ado::AdoSource;
 use heartbeat::fetch::retry::RetryPolicy;
 use heartbeat::fetch::{FetchError, FetchRequest, Guarded, InMemory, Page, Source};
 use heartbeat::ports::SourceMemory;

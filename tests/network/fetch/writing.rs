@@ -1,6 +1,6 @@
 //! Leaving a finding on its item.
 
-use heartbeat::fetch::ado::WriteBack;
+use heartbeat::fetch::WriteBack;
 use heartbeat::model::{FailureClass as Class, Format, ItemId};
 use heartbeat::simulate::ado::{ActiveFault, FIRST_ID, Fault, SimulatorOptions};
 use serde_json::json;

@@ -26,6 +26,9 @@ fn work_item(id: i64, tracked: &Tracked) -> WorkItem {
         priority: Some(tracked.priority),
         severity: None,
         area_path: Some(format!("Shop\\Team {}", id % 2)),
+        more_areas: Vec::new(),
+        handle: None,
+        finished: None,
         iteration_path: None,
         assigned_to: None,
         tags: vec![format!("rev {}", tracked.rev)],
@@ -103,7 +106,8 @@ impl Source for Tracker {
             .filter_map(|id| outside.items.get(&id.0).map(|item| (id, item)))
             .map(|(id, item)| {
                 let item = work_item(id.0, item);
-                CurrentState { id, rev: item.rev, state: item.state, changed_at: item.changed_at }
+                let WorkItem { rev, state, finished, changed_at, .. } = item;
+                CurrentState { id, rev, state, finished, changed_at }
             })
             .collect();
         Box::pin(async move { Ok(Some(current)) })

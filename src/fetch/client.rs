@@ -12,14 +12,11 @@ use crate::settings::Source;
 const USER_AGENT: &str = concat!("heartbeat/", env!("CARGO_PKG_VERSION"));
 
 /// The configured address as one opaque value.
-pub(super) fn base_url(text: &str) -> Result<Url, FetchError> {
+pub(super) fn base_url(text: &str, examples: &str) -> Result<Url, FetchError> {
     let wrong = |why: &str| {
         FetchError::new(
             FailureClass::Config,
-            format!(
-                "source.base_url {text:?} {why}; write for example https://dev.azure.com/contoso \
-                 or https://server:8080/tfs/DefaultCollection"
-            ),
+            format!("source.base_url {text:?} {why}; write for example {examples}"),
         )
     };
     let url =

@@ -1,0 +1,459 @@
+//! Requests to a tracker of any kind: one at a time per organisation, bounded, retried where that
+//! is safe, and classified when they fail. What differs between trackers is in [`Dialect`].
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use backon::Retryable;
+use jiff::Timestamp;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Client, Method, RequestBuilder, Response, Url};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::credential::Credential;
+use super::failure::{BODY_TOO_LONG, Failure, RequestInfo, proxy_needs_credential};
+use super::memory::Notebook;
+use super::retry::RetryPolicy;
+use super::{Cause, Connection, FetchError, client, json};
+use crate::clock::Clock;
+use crate::model::{FailureClass, Foreign, RateLimit};
+use crate::settings::Source;
+
+/// A run waits this long for the tracker's "not before"; beyond it, the run ends.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a tracker is left alone that asks for it without saying how long.
+pub(super) const UNSTATED_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// What one kind of tracker says in its own way.
+pub(super) trait Dialect: Send + Sync {
+    /// Adds the credential and the headers of this kind.
+    fn prepare(&self, request: RequestBuilder, secret: &str) -> RequestBuilder;
+
+    /// Whether the body is the data asked for.
+    fn is_success(&self, head: &Head) -> bool;
+
+    /// The failure that this answer is.
+    fn classify(&self, head: &Head, body: &[u8], asked: RequestInfo<'_>) -> Failure;
+
+    /// What the head says about limits, whatever its status.
+    fn limits(&self, head: &Head) -> Limits;
+
+    /// The id that support asks for, with its name.
+    fn request_id(&self, head: &Head) -> Option<String>;
+}
+
+/// The head of an answer.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Head {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// When it came.
+    pub at: Timestamp,
+}
+
+impl Head {
+    /// A header as text.
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    }
+
+    /// A header as a number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.header(name)?.trim().parse::<f64>().ok().filter(|number| number.is_finite())
+    }
+
+    /// `Content-Type`, lower case.
+    pub fn content_type(&self) -> String {
+        self.header(CONTENT_TYPE.as_str()).unwrap_or_default().to_ascii_lowercase()
+    }
+
+    /// `X-RateLimit-*` with the reset as seconds since 1970, if any was sent.
+    pub fn rate_limit(&self) -> Option<RateLimit> {
+        let (limit, remaining) =
+            (self.number("x-ratelimit-limit"), self.number("x-ratelimit-remaining"));
+        let resource = self.header("x-ratelimit-resource");
+        if limit.is_none() && remaining.is_none() && resource.is_none() {
+            return None;
+        }
+        let reset = self.number("x-ratelimit-reset");
+        Some(RateLimit {
+            resource,
+            limit: limit.map(to_i64),
+            remaining: remaining.map(to_i64),
+            reset: reset.and_then(|seconds| Timestamp::from_second(to_i64(seconds)).ok()),
+            delay_ms: self.number("x-ratelimit-delay").map(|seconds| to_i64(seconds * 1000.0)),
+            seen_at: Some(self.at),
+        })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates, which is right for a limit")]
+fn to_i64(number: f64) -> i64 {
+    number as i64
+}
+
+/// What a head says about limits.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Limits {
+    /// Not to be called before this has passed.
+    pub retry_after: Option<Duration>,
+    /// What is left of the present window.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// May a request be sent a second time?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// A read, or a write that a tested revision makes safe.
+    Safe,
+    /// Only once: a probe, or a write whose answer may have been lost.
+    Never,
+}
+
+/// One request, ready but for the credential.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub method: Method,
+    pub url: Url,
+    /// Beside those of the dialect.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body and its type.
+    pub body: Option<(&'static str, Vec<u8>)>,
+    /// For messages.
+    pub what: String,
+    pub repeat: Repeat,
+    /// It changes something.
+    pub writes: bool,
+}
+
+impl Request {
+    /// A read.
+    pub fn get(url: Url, what: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            url,
+            headers: Vec::new(),
+            body: None,
+            what: what.into(),
+            repeat: Repeat::Safe,
+            writes: false,
+        }
+    }
+}
+
+/// The body of a successful answer, not yet read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    #[expect(dead_code, reason = "for kinds whose heads carry links and marks")]
+    pub head: Head,
+    pub body: Vec<u8>,
+    /// For messages about what it holds.
+    pub request_id: Option<String>,
+}
+
+/// Who may send: one request at a time to each organisation, whatever number of sources read it.
+/// The turn holds until when that organisation asked to be left alone.
+#[derive(Debug, Clone, Default)]
+pub struct Turns(Arc<std::sync::Mutex<HashMap<String, Turn>>>);
+
+type Turn = Arc<Mutex<Option<Timestamp>>>;
+
+impl Turns {
+    fn of(&self, organisation: &str) -> Turn {
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(turns.entry(organisation.to_ascii_lowercase()).or_default())
+    }
+}
+
+/// The connection to one organisation, collection or site.
+pub(super) struct Http {
+    dialect: Box<dyn Dialect>,
+    client: Client,
+    base: Url,
+    base_url: String,
+    max_body: u64,
+    credential: Arc<dyn Credential>,
+    clock: Clock,
+    notebook: Arc<Notebook>,
+    retry: RetryPolicy,
+    /// Held while a request is on its way.
+    turn: Turn,
+    requests: AtomicU64,
+}
+
+impl Http {
+    /// Builds the client; nothing is sent. `base` is where requests go, and who they go to.
+    pub fn new(
+        config: &Source,
+        base: Url,
+        dialect: Box<dyn Dialect>,
+        connection: &Connection,
+        notebook: Arc<Notebook>,
+    ) -> Result<Self, FetchError> {
+        let base_url = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self {
+            dialect,
+            client: client::build(config, &base)?,
+            turn: connection.turns.of(&base_url),
+            base_url,
+            base,
+            max_body: config.max_body,
+            credential: Arc::clone(&connection.credential),
+            clock: connection.clock.clone(),
+            notebook,
+            retry: connection.retry,
+            requests: AtomicU64::new(0),
+        })
+    }
+
+    /// The configured address without a slash at its end.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// The configured address.
+    pub fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// Requests sent so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// The clock.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The credential as it is now.
+    pub async fn secret(&self) -> Result<SecretString, FetchError> {
+        self.credential.current().await
+    }
+
+    /// Does the text hold our credential?
+    pub async fn contains_credential(&self, text: &str) -> Result<bool, FetchError> {
+        let secret = self.credential.current().await?;
+        let secret = secret.expose_secret().trim();
+        Ok(secret.len() >= 8 && text.contains(secret))
+    }
+
+    /// What the tracker last said about its limits: is it time to do without optional calls?
+    pub async fn is_rate_limit_low(&self) -> bool {
+        let remembered = self.notebook.read().await.unwrap_or_default();
+        remembered.rate_limit.is_some_and(|limit| limit.is_low(self.now()))
+    }
+
+    /// Sends a request, again if that is safe and may help, and returns the answer.
+    pub async fn send(&self, request: &Request) -> Result<Answer, Failure> {
+        let policy = if request.repeat == Repeat::Never { RetryPolicy::ONCE } else { self.retry };
+        let attempt = || self.send_with_fresh_credential(request);
+        attempt.retry(policy.delays()).sleep(tokio::time::sleep).when(is_retryable).await
+    }
+
+    /// A refused credential is renewed once.
+    async fn send_with_fresh_credential(&self, request: &Request) -> Result<Answer, Failure> {
+        match self.send_once(request).await {
+            Err(failure) if failure.class == FailureClass::Auth => {
+                match self.credential.refresh().await {
+                    Ok(true) => self.send_once(request).await,
+                    _ => Err(failure),
+                }
+            }
+            other => other,
+        }
+    }
+
+    async fn send_once(&self, request: &Request) -> Result<Answer, Failure> {
+        let mut turn = self.turn.lock().await;
+        self.wait_until_allowed(&turn).await?;
+        let secret = self.credential.current().await?;
+        let built = self.client.request(request.method.clone(), request.url.clone());
+        let mut built = self.dialect.prepare(built, secret.expose_secret().trim());
+        for (name, value) in &request.headers {
+            built = built.header(*name, value);
+        }
+        if let Some((kind, body)) = &request.body {
+            built = built.header(CONTENT_TYPE, *kind).body(body.clone());
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut response = built.send().await.map_err(|error| self.unreachable(error))?;
+        let headers = response.headers().clone();
+        let head = Head { status: response.status().as_u16(), headers, at: self.now() };
+        let limits = self.dialect.limits(&head);
+        self.record_limits(limits, &mut turn).await?;
+        let success = self.dialect.is_success(&head);
+        let request_id = self.dialect.request_id(&head);
+        let body = self.read_body(&mut response, success).await;
+        let body = body.map_err(|failure| failure.with_request_id(request_id.as_deref()))?;
+        if success {
+            return Ok(Answer { head, body, request_id });
+        }
+        let origin = self.credential.origin();
+        let asked = RequestInfo {
+            what: &request.what,
+            base_url: &self.base_url,
+            credential: &origin,
+            writes: request.writes,
+        };
+        let failure = self.dialect.classify(&head, &body, asked);
+        tracing::debug!(status = head.status, class = failure.class.into_str(), "request failed");
+        Err(failure)
+    }
+
+    /// Waits for a "not before" that is near; a far one ends the run.
+    async fn wait_until_allowed(
+        &self,
+        turn: &MutexGuard<'_, Option<Timestamp>>,
+    ) -> Result<(), Failure> {
+        let remembered = self.notebook.read().await?;
+        let Some(not_before) = remembered.not_before.max(**turn) else { return Ok(()) };
+        let wait = Duration::try_from(not_before.duration_since(self.now())).unwrap_or_default();
+        if wait > LONGEST_WAIT {
+            let message = format!(
+                "{} asked not to be called before {not_before}; this run stops reading here and a \
+                 later one continues",
+                self.base_url
+            );
+            let failure = Failure::new(FailureClass::Throttled, message);
+            return Err(Failure { retry_after: Some(wait), ..failure });
+        }
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    /// Keeps what the head of an answer says about limits, whatever its status.
+    async fn record_limits(
+        &self,
+        limits: Limits,
+        turn: &mut MutexGuard<'_, Option<Timestamp>>,
+    ) -> Result<(), Failure> {
+        let Limits { retry_after, rate_limit } = limits;
+        if retry_after.is_none() && rate_limit.is_none() {
+            return Ok(());
+        }
+        let until = retry_after.and_then(|delay| self.now().checked_add(delay).ok());
+        **turn = (**turn).max(until);
+        let change = move |remembered: &mut crate::model::SourceRecord| {
+            remembered.not_before = remembered.not_before.max(until);
+            if rate_limit.is_some() {
+                remembered.rate_limit = rate_limit;
+            }
+        };
+        Ok(self.notebook.update(change).await?)
+    }
+
+    async fn read_body(&self, response: &mut Response, whole: bool) -> Result<Vec<u8>, Failure> {
+        // An error's body is only looked at.
+        let limit = if whole { self.max_body } else { 1 << 20 };
+        let mut body = Vec::new();
+        loop {
+            let chunk = response.chunk().await.map_err(|error| self.unreachable(error))?;
+            let Some(chunk) = chunk else { return Ok(body) };
+            if (body.len() as u64).saturating_add(chunk.len() as u64) > limit {
+                if !whole {
+                    return Ok(body);
+                }
+                let message = format!(
+                    "{} sent more than source.max_body ({limit} bytes) in one response",
+                    self.base_url
+                );
+                let failure = Failure::new(FailureClass::TooMany, message);
+                return Err(Failure { code: Some(BODY_TOO_LONG.into()), ..failure });
+            }
+            body.extend_from_slice(&chunk);
+        }
+    }
+
+    /// Reads the JSON of an answer; what does not have the expected shape is a failure of its own.
+    pub fn decode<T: serde::de::DeserializeOwned>(
+        &self,
+        answer: &Answer,
+        what: &str,
+    ) -> Result<T, Failure> {
+        let Answer { body, request_id, .. } = answer;
+        json::from_json(body).map_err(|error| {
+            // An error of the decoder may quote names of the answer.
+            let error = Foreign::new(error.to_string()).line(200);
+            let start = Foreign::from_bytes(&body[..body.len().min(120)]).line(80);
+            let message = format!(
+                "{} returned JSON that is not {what}: {error}; it starts with {start:?}. Does \
+                 source.base_url point at the tracker?",
+                self.base_url,
+            );
+            Failure::new(FailureClass::Transient, message).with_request_id(request_id.as_deref())
+        })
+    }
+
+    fn unreachable(&self, error: reqwest::Error) -> Failure {
+        let failure = self.explain_transport_error(&error);
+        Failure { cause: Some(Cause::new(error)), ..failure }
+    }
+
+    fn explain_transport_error(&self, error: &reqwest::Error) -> Failure {
+        let cause = root_cause(error);
+        if is_certificate_error(error) {
+            let message = format!(
+                "the certificate of {} is not trusted ({cause}); set source.ca_file to the PEM \
+                 file of its authority",
+                self.base_url
+            );
+            return Failure::new(FailureClass::Config, message);
+        }
+        // The tunnel's error has no type that could be asked.
+        if error.is_connect() && cause.contains("proxy authorization required") {
+            let message = proxy_needs_credential(&self.base_url);
+            return Failure::new(FailureClass::Config, message);
+        }
+        let how = match error {
+            e if e.is_timeout() => "did not answer in time (source.request_timeout)",
+            e if e.is_connect() => "could not be reached",
+            _ => "closed the connection in the middle of a response",
+        };
+        let message = format!("{} {how}: {cause}", self.base_url);
+        Failure::new(FailureClass::Transient, message)
+    }
+}
+
+fn is_retryable(failure: &Failure) -> bool {
+    match failure.class {
+        FailureClass::Transient => true,
+        // The wait itself is done before the next request is sent.
+        FailureClass::Throttled => failure.retry_after.is_some_and(|delay| delay <= LONGEST_WAIT),
+        _ => false,
+    }
+}
+
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+fn is_certificate_error(error: &reqwest::Error) -> bool {
+    let mut next: Option<&(dyn Error + 'static)> = error.source();
+    while let Some(cause) = next {
+        if cause.downcast_ref::<rustls::Error>().is_some_and(is_about_certificates) {
+            return true;
+        }
+        let wrapped = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match wrapped {
+            Some(inner) => Some(inner),
+            None => cause.source(),
+        };
+    }
+    false
+}
+
+fn is_about_certificates(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidCertificate(_))
+}

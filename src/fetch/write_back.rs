@@ -1,0 +1,85 @@
+//! Leaving a finding on its item: what all kinds of trackers have in common.
+
+use sha2::{Digest, Sha256};
+
+use super::FetchError;
+use super::http::Http;
+use super::memory::Notebook;
+use crate::model::{BreakerState, FailureClass, Format, ItemId};
+
+/// How the mark begins.
+const MARK: &str = "heartbeat ref ";
+
+/// A comment and a tag for one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteBack<'a> {
+    /// Which item.
+    pub id: ItemId,
+    /// The revision the finding was made from.
+    pub rev: i64,
+    /// The comment.
+    pub comment: &'a str,
+    /// How it is written; anything but Markdown is taken for HTML.
+    pub format: Format,
+    /// The tag; empty: none.
+    pub tag: &'a str,
+    /// An earlier attempt may have arrived: its mark is searched for first.
+    pub may_be_there: bool,
+}
+
+/// What a write left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// The revision our write made: to be kept as seen, so that it wakes nobody.
+    pub rev: i64,
+    /// It was there already: an earlier try had arrived although its answer was lost.
+    pub repeated: bool,
+}
+
+impl WriteBack<'_> {
+    /// A text that is the same for the same finding and is found again in the comment.
+    pub(super) fn mark(&self) -> String {
+        let digest = Sha256::digest(format!("{}\n{}", self.id, self.comment));
+        let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        format!("{MARK}{hex}")
+    }
+}
+
+/// Whether a comment is one of ours: it ends with a mark. A person who quotes one adds to it.
+pub fn is_ours(comment: &str) -> bool {
+    let Some((_, after)) = comment.rsplit_once(MARK) else { return false };
+    let hex = after.chars().take_while(char::is_ascii_hexdigit).count();
+    let rest = after[hex..].replace("</small>", "").replace("</div>", "").replace("</p>", "");
+    let rest = rest.replace("-->", "");
+    hex == 12 && rest.trim_matches(|c: char| c == '_' || c == '*' || c.is_whitespace()).is_empty()
+}
+
+/// Writing is optional: it gives way to everything else, and never carries our own secret.
+pub(super) async fn ensure_writable(
+    http: &Http,
+    notebook: &Notebook,
+    write: &WriteBack<'_>,
+) -> Result<(), FetchError> {
+    let remembered = notebook.read().await?;
+    let now = http.now();
+    if let BreakerState::Open { until, .. } = remembered.breaker.state
+        && until > now
+    {
+        let message = format!("the circuit breaker is open until {until}; nothing was written");
+        let error = FetchError::new(FailureClass::BreakerOpen, message);
+        return Err(FetchError { not_before: Some(until), ..error });
+    }
+    if let Some(limit) = remembered.rate_limit.filter(|limit| limit.is_low(now)) {
+        let message = "the tracker's rate limit is nearly used up; nothing was written";
+        let error = FetchError::new(FailureClass::Throttled, message);
+        return Err(FetchError { not_before: limit.reset, ..error });
+    }
+    if http.contains_credential(write.comment).await? {
+        let message = format!(
+            "the finding for item {} contains the tracker's credential; nothing was written",
+            write.id
+        );
+        return Err(FetchError::new(FailureClass::Denied, message));
+    }
+    Ok(())
+}
