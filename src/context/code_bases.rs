@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use super::{
-    BuildReport, ContextError, Index, Options, Query, Subject, bounded, overview, pack, rank,
-};
+use super::{BuildReport, ContextError, Index, Options, Query, Subject, overview, pack, rank};
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Repository, Route};
 
+/// Far beyond what the largest measured code base takes.
+const WITHIN: Duration = Duration::from_mins(10);
 /// How many ranked files are offered to the packer.
 const RANKED: usize = 30;
 /// Share of the context's budget that the overview may take.
@@ -133,7 +134,7 @@ impl CodeBase for CodeBases {
         let budget = self.config.repository.context_tokens;
         Box::pin(async move {
             let place = root.clone();
-            let built = bounded::run(bounded::WITHIN, move || {
+            let built = bounded(WITHIN, move || {
                 // Also when it was indexed before: a folder may go away under a long run.
                 if !root.is_dir() {
                     return Err(CodeError::Missing(root));
@@ -162,7 +163,7 @@ impl CodeBase for CodeBases {
             }
         };
         Box::pin(async move {
-            let pictured = bounded::run(bounded::WITHIN, move || {
+            let pictured = bounded(WITHIN, move || {
                 roots.iter().filter(|root| root.is_dir()).filter_map(picture).collect()
             });
             pictured.await.unwrap_or_default()
@@ -262,6 +263,28 @@ fn tokens(count: u32) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
+/// The result of work on a code base, or why there is none.
+///
+/// It is done on a thread of its own and bounded in time. A walk can hang: on a file system that does
+/// not answer, or because the machine gives no more threads. A hung blocking task of the runtime would
+/// hold up the run and then the shutdown; a hung thread of its own ends with the process.
+async fn bounded<T: Send + 'static>(
+    within: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let (done, result) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("code base".into())
+        // Nobody waits any more if the time was over.
+        .spawn(move || drop(done.send(work())))
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    match tokio::time::timeout(within, result).await {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(_)) => Err("reading it panicked, which is a bug; the log shows where".into()),
+        Err(_) => Err(format!("reading it took longer than {} s", within.as_secs())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,5 +318,23 @@ mod tests {
                 "{area} {item_type}"
             );
         }
+    }
+
+    #[test]
+    fn work_that_hangs_is_given_up_and_does_not_hold_up_the_shutdown() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (release, hung) = std::sync::mpsc::channel::<()>();
+        let given_up = runtime.block_on(bounded(Duration::from_millis(10), move || hung.recv()));
+        assert!(given_up.unwrap_err().contains("took longer"));
+        // Blocks for ever if the runtime waits for the thread, which is released only afterwards.
+        drop(runtime);
+        drop(release);
+    }
+
+    #[tokio::test]
+    async fn work_that_ends_or_panics_is_told() {
+        assert_eq!(bounded(WITHIN, || 7).await, Ok(7));
+        let panicked = bounded(WITHIN, || assert_eq!(1, 2)).await;
+        assert!(panicked.unwrap_err().contains("panicked"));
     }
 }

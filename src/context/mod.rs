@@ -84,7 +84,6 @@
 //!   mapping is `unsafe`; a query reads a few hundred small pieces.
 //! - **No embedded model.** Nothing to download, nothing to explain away.
 
-mod bounded;
 mod build;
 mod bytes;
 mod catalog;

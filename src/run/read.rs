@@ -101,8 +101,8 @@ impl Reading {
     /// Every page is stored. Defers what is over the limits and returns the queues.
     pub(super) async fn finish(self, cx: &RunContext) -> Result<Queues, RunError> {
         let Self { pages, plan, first_run, items, vanished, .. } = self;
-        let requests = pages.finish(cx).await?;
         let (queues, over_limit, counts) = plan.finish();
+        let requests = pages.finish(cx).await?;
         for (over, limit) in over_limit {
             cx.journal.items().defer(over, limit).await?;
         }

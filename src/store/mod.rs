@@ -197,19 +197,6 @@ impl Store {
         };
         tokio::task::spawn_blocking(check).await?
     }
-
-    pub(crate) async fn blocking<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Connection) -> Sql<T> + Send + 'static,
-    {
-        let inner = Arc::clone(&self.inner);
-        tokio::task::spawn_blocking(move || {
-            let mut connection = inner.connection();
-            work(&mut connection).map_err(|e| explain(&inner.database, e))
-        })
-        .await?
-    }
 }
 
 impl Inner {

@@ -17,7 +17,8 @@ pub trait Reader: Sync {
         &self,
         work: impl FnOnce(&Connection) -> Sql<T> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send {
-        self.store().blocking(move |connection| work(connection))
+        let store = self.store().clone();
+        async move { tokio::task::spawn_blocking(move || store.read_here(work)).await? }
     }
 
     /// All rows of one query.
