@@ -9,7 +9,7 @@ use crate::run::RunError;
 use crate::schedule::ScheduleError;
 use crate::store::{LockError, StoreError};
 
-/// Why a command failed: one paragraph with cause and fix.
+/// Why a command failed: what happened and why, and the fix as a hint on a line of its own.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The configuration.
@@ -17,13 +17,13 @@ pub enum CommandError {
     Config(#[from] ConfigError),
     /// Nothing was set up yet.
     #[error(
-        "no heartbeat.toml found; run `heartbeat init` to write one, or try `heartbeat --once --demo` \
-         without any (looked at --config, $HEARTBEAT_CONFIG, the working directory and \
-         $XDG_CONFIG_HOME/heartbeat)"
+        "no heartbeat.toml found (looked at --config, $HEARTBEAT_CONFIG, the working directory and \
+         $XDG_CONFIG_HOME/heartbeat)\n  hint: run `heartbeat init` to write one, or try `heartbeat \
+         --once --demo` without any"
     )]
     NoConfig,
     /// A broken configuration that may have named another state folder than the default.
-    #[error("{0}\nThe state folder cannot be determined from it; pass --state-dir.")]
+    #[error("{0}\nThe state folder cannot be determined from it.\n  hint: pass --state-dir")]
     StateUnknown(ConfigError),
     /// The schedule.
     #[error(transparent)]

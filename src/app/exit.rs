@@ -36,7 +36,7 @@ exit_codes! {
     Store = 74: "the state database cannot be read or written",
     NotNow = 75: "did not run now: another run is in progress, or a budget or machine limit was reached",
     Credential = 77: "the credential was rejected",
-    Config = 78: "the configuration is invalid or names something that does not exist; the message names the key",
+    Config = 78: "invalid configuration, or it names something that does not exist; the message names the key",
     Interrupted = 130: "stopped by SIGINT",
     Terminated = 143: "stopped by SIGTERM",
 }

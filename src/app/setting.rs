@@ -61,7 +61,7 @@ pub fn load_request(
     let mut flags = Vec::new();
     for pair in &overrides.set {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(CommandError::Usage(format!("--set expects KEY=VALUE, not {pair:?}")));
+            return Err(CommandError::Usage(format!("`--set` expects KEY=VALUE, not `{pair}`")));
         };
         // What is no TOML value by itself is taken as text.
         let value = format!("x = {value}")
@@ -95,8 +95,8 @@ pub fn state_folder(config: &Config, environment: &Environment) -> Result<PathBu
     }
     environment.state_home().map(|home| home.join("heartbeat")).ok_or_else(|| {
         CommandError::Usage(
-            "cannot choose a state folder: neither HOME nor XDG_STATE_HOME is set; pass \
-             --state-dir or set [state] dir"
+            "cannot choose a state folder: neither HOME nor XDG_STATE_HOME is set\n  hint: pass \
+             --state-dir, or set `state.dir`"
                 .into(),
         )
     })
@@ -267,19 +267,20 @@ fn repository(configured: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
     let (path, origin) = if configured.as_os_str().is_empty() {
         if !cwd.join(".git").exists() {
             return Err(CommandError::Repository(format!(
-                "there is no code base to analyse: [repository] path is not set and the working directory {} is not a git repository. Set repository.path, or run heartbeat inside \
-                 the repository",
+                "there is no code base to analyse: `repository.path` is not set, and the working \
+                 directory `{}` is not a git repository\n  hint: set `repository.path`, or run \
+                 heartbeat inside the repository",
                 cwd.display()
             )));
         }
         (cwd.to_path_buf(), "the working directory")
     } else {
-        (cwd.join(configured), "[repository] path")
+        (cwd.join(configured), "`repository.path`")
     };
     let fail = |why: String| {
         CommandError::Repository(format!(
-            "cannot read the code base {} ({origin}): {why}. Set repository.path to an existing \
-             folder",
+            "cannot read the code base `{}` ({origin}): {why}\n  hint: set `repository.path` to an \
+             existing folder",
             path.display()
         ))
     };

@@ -104,7 +104,7 @@ pub async fn serve(
     }
     let listen: SocketAddr = config.http.listen.parse().map_err(|_| {
         CommandError::Usage(format!(
-            "[http] listen {:?} is not a valid address",
+            "`http.listen` is not a valid address: `{}`\n  hint: write for example 127.0.0.1:7979",
             config.http.listen
         ))
     })?;

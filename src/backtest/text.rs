@@ -20,7 +20,7 @@ pub fn render(report: &Report) -> String {
     if used == 0 {
         line(
             &mut out,
-            "Without a fix that can be found in the history there is nothing to compare with. Do commits name their items (#123, AB#123)?",
+            "No fix was found in the history, so there is nothing to compare with. Commits have to name their items (#123, AB#123).",
         );
         return out;
     }

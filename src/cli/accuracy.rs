@@ -15,10 +15,10 @@ use crate::store::FindingRow;
 /// Arguments of `heartbeat accuracy`.
 #[derive(Debug, Clone, Args)]
 pub struct AccuracyArgs {
-    /// Findings made since then: a duration such as 30d, a date such as 2026-11-09, or a time
+    /// Only findings made since: a duration such as 30d, a date such as 2026-11-09, or a time
     #[arg(long, value_name = "WHEN", default_value = "365d")]
     pub since: String,
-    /// Also by area, model or version of the prompts
+    /// Break the figures down by area, model or prompt version
     #[arg(long, value_enum)]
     pub by: Option<Grouping>,
 }
@@ -71,7 +71,7 @@ impl super::Context {
 
 fn render(answer: &Answer) -> String {
     if answer.all.findings == 0 {
-        return "No findings in this time.\n".to_owned();
+        return "No findings in this period.\n".to_owned();
     }
     let groups = answer.groups.iter().map(|(name, accuracy)| (name.clone(), accuracy.clone()));
     let rows: Vec<_> =
@@ -80,14 +80,14 @@ fn render(answer: &Answer) -> String {
     let late = answer.all.too_late;
     if late > 0 {
         text.push_str(&format!(
-            "{late} more came after their item was fixed and are not counted as fixed.\n"
+            "{late} more findings came after their item was fixed and are not counted as fixed.\n"
         ));
     }
     if answer.all.fixed == 0 {
         text.push_str(
-            "No commit names an item that has a finding yet. After each run the code bases are looked \
-             through for such commits (#123, AB#123, branches named after items); pull them, so that \
-             they are seen.\n",
+            "No commit names an item that has a finding yet. After each run, heartbeat searches the \
+             local clones for such commits (#123, AB#123, or branches named after items); pull \
+             regularly so that it sees them.\n",
         );
     }
     text

@@ -61,8 +61,9 @@ impl Cli {
     }
 }
 
-/// Options of every command.
+/// Options of every command, below those of the command itself.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Configuration file [default: $HEARTBEAT_CONFIG, ./heartbeat.toml, XDG config folder]
     #[arg(long, global = true, value_name = "FILE")]
@@ -79,10 +80,10 @@ pub struct GlobalArgs {
     /// Show no progress on standard error
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Log level on standard error [default: warn; as a service the configured level]
+    /// Log level on standard error [default: warn; for the service, log.level]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<Level>,
-    /// Log format on standard error [default: human; as a service the configured format]
+    /// Log format on standard error [default: human; for the service, log.format]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<Format>,
 }
@@ -144,37 +145,37 @@ pub enum Command {
     Runs(LimitArgs),
     /// List the newest sessions
     Sessions(LimitArgs),
-    /// List work items by state and reason, with triage's reason
+    /// List work items by state and reason, with triage's explanation
     Items(super::items::ItemsArgs),
     /// Show everything about one item, with its findings
     Show {
         /// Number of the item, or its key such as ado/123
         item: String,
     },
-    /// Start no further scheduled runs until `resume`; a run in progress goes on
+    /// Pause the schedule until `resume`; a run in progress continues
     Pause {
-        /// Why, for whoever looks at `status` or the dashboard
+        /// Reason, shown by `status` and on the dashboard
         #[arg(long, value_name = "TEXT", default_value = "")]
         note: String,
     },
-    /// Follow the schedule again after `pause`
+    /// Resume the schedule after `pause`
     Resume,
     /// Requeue an item with a fresh attempt count, or reset a circuit breaker
     Retry(RetryArgs),
     /// End a live session with every process it started
     Kill(KillArgs),
-    /// Say whether the newest finding of an item was useful, wrong, or is done
+    /// Rate the newest finding of an item: useful, wrong or done
     Feedback(super::feedback::FeedbackArgs),
     /// Open the dashboard in a browser, signed in, or print its address
     Dashboard(super::dashboard::DashboardArgs),
-    /// Print the findings of a run or a period, to read or to mail
+    /// Print the findings of a run or a period as a report
     Report(super::report::ReportArgs),
-    /// Check everything a run needs, with a fix for each failure
+    /// Check everything a run needs, and print a fix for each failure
     Doctor,
     /// Print, install or remove the systemd or launchd service
     #[command(subcommand)]
     Service(super::service::ServiceCommand),
-    /// Move a state to another machine
+    /// Export or import the state, to move it to another machine
     #[command(subcommand)]
     State(super::state::StateCommand),
     /// Show when the next runs are due
@@ -189,12 +190,12 @@ pub enum Command {
     Clean(super::clean::CleanArgs),
     /// Rank the files of a code base by their relevance to a text
     Context(super::context::ContextArgs),
-    /// Compare the ranking with how finished items were really fixed; no model, no cost
+    /// Test the file ranking against items that are already fixed; no model, no cost
     Backtest(super::backtest::BacktestArgs),
-    /// Compare findings with the fixes that came later, and with what people said
+    /// Compare findings with later fixes and with feedback
     ///
     /// A finding is right if it came before the fix and names a file that the fix changed. Commits
-    /// are looked for after each run, in the code bases as they are on this machine.
+    /// are searched for after each run, in the local clones.
     Accuracy(super::accuracy::AccuracyArgs),
     /// Run misbehaving agents against the supervisor; no process may survive
     Selftest(super::selftest::SelftestArgs),
@@ -202,7 +203,7 @@ pub enum Command {
     Completions(super::completions::CompletionsArgs),
     /// Print the manual page
     Man(super::completions::ManArgs),
-    /// Run one of the simulators, to try a config or to test against
+    /// Run a simulator, to try a configuration or to test against
     #[command(subcommand)]
     Simulate(Simulate),
 }
@@ -212,7 +213,7 @@ pub struct RetryArgs {
     /// Number of the item, or its key such as ado/123
     #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
     pub item: Option<String>,
-    /// Close the source's circuit breaker and drop its requested waiting time
+    /// Close the source's circuit breaker and ignore the wait it asked for
     #[arg(long)]
     pub source: bool,
     /// Close the model provider's circuit breaker and lift its limits

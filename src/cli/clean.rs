@@ -23,7 +23,7 @@ pub struct CleanArgs {
     /// The input is a Markdown field.
     #[arg(long)]
     pub markdown_field: bool,
-    /// Keep text of which nobody can say whether a person sees it, with a mark before it.
+    /// Keep text that may be invisible to a person, with a mark before it.
     #[arg(long)]
     pub keep_doubtful: bool,
     /// Print bytes and estimated tokens, before and after, to standard error.

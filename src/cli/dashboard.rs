@@ -20,7 +20,7 @@ use crate::web::token::TokenFile;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct DashboardArgs {
-    /// Replace the token first: every browser that signed in before is signed out
+    /// Replace the token first, which signs out every browser
     #[arg(long)]
     rotate: bool,
     /// Print the address without opening a browser
@@ -48,7 +48,7 @@ impl Context {
         let token = token.map_err(CommandError::io(what))?;
         let served = address::published(&state);
         if args.rotate && served.is_none() {
-            super::write_out("The token is replaced. No dashboard is running for this state.\n")?;
+            super::write_out("Replaced the token. No dashboard is running for this state.\n")?;
             return Ok(Code::Done);
         }
         let address = served.ok_or_else(|| not_running(&config.http.listen, &state))?;

@@ -14,9 +14,9 @@ use crate::store::{Journal, Store};
 pub struct FeedbackArgs {
     /// Number of the item, or its key such as ado/123
     pub item: String,
-    /// What you think of its newest finding
+    /// Your rating of its newest finding
     pub opinion: OpinionWord,
-    /// Why, in your own words
+    /// Reason, in your own words
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub note: String,
 }
@@ -28,7 +28,7 @@ pub enum OpinionWord {
     Useful,
     /// It names the wrong cause or the wrong place
     Wrong,
-    /// The item is settled; nothing is left to do
+    /// The item is done; nothing is left to do
     Done,
 }
 
@@ -57,7 +57,7 @@ impl Context {
             )));
         }
         let stored = serde_json::json!({ "item": key, "feedback": opinion, "note": note });
-        self.print(&stored, |_| format!("{key}: its newest finding is marked as {opinion}\n"))?;
+        self.print(&stored, |_| format!("marked the newest finding of {key} as {opinion}\n"))?;
         Ok(Code::Done)
     }
 }

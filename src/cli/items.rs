@@ -29,7 +29,7 @@ pub struct ItemsArgs {
 /// A state on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StateWord {
-    /// Waits for its turn
+    /// Queued
     Pending,
     /// A session for it is running
     Claimed,
@@ -37,9 +37,9 @@ pub enum StateWord {
     Done,
     /// Finished by triage without deep analysis
     Settled,
-    /// Failed; there will be another attempt
+    /// Failed; will be retried
     Waiting,
-    /// Left to people
+    /// Needs a person: not tried again until it changes or is retried
     Parked,
     /// Gone from the source
     Vanished,
@@ -69,7 +69,7 @@ impl Context {
             let items = store.items().matching(filter, args.limit).await?;
             let now = self.clock.now();
             self.print(&items, |items| match items.is_empty() {
-                true => "no such items\n".to_owned(),
+                true => "no matching items\n".to_owned(),
                 false => items.iter().map(|item| describe(item, now)).collect(),
             })
         })

@@ -127,9 +127,9 @@ async fn gone(journal: &Journal, row: &LedgerRow) {
 pub fn render(killed: &Killed) -> String {
     let session = killed.session.short();
     match (killed.gone, killed.closed) {
-        (true, true) => format!("session {session} is ended, nothing of it is left\n"),
+        (true, true) => format!("session {session} ended; no process of it is left\n"),
         (true, false) => format!(
-            "session {session} is ended, nothing of it is left; the next run closes its row\n"
+            "session {session} ended; no process of it is left, and the next run closes its row\n"
         ),
         (false, _) => format!(
             "session {session} was asked to end but its keeper is still there; see `heartbeat \

@@ -19,7 +19,7 @@ impl Context {
             match new {
                 true => {
                     "The schedule is paused: no scheduled run starts until `heartbeat resume`. \
-                         `heartbeat --once` and Run now still work.\n"
+                         `heartbeat --once` and the dashboard's Run now still work.\n"
                         .to_owned()
                 }
                 false => format!("The schedule has been paused since {since}.\n"),
@@ -34,8 +34,8 @@ impl Context {
             &serde_json::json!({ "paused": null, "changed": changed }),
             |_| match changed {
                 true => {
-                    "The schedule is followed again; times that passed meanwhile are not caught up \
-                     with.\n"
+                    "The schedule is active again. Runs that were due during the pause are not \
+                     made up for.\n"
                         .to_owned()
                 }
                 false => "The schedule was not paused.\n".to_owned(),

@@ -38,7 +38,7 @@ impl Context {
         }
         let queued = serde_json::json!({ "item": key, "queued": true, "terms": terms });
         self.print(&queued, |_| match terms.is_empty() {
-            true => format!("{key} is queued again with all its attempts\n"),
+            true => format!("{key} is queued again with a fresh attempt count\n"),
             false => {
                 format!("{key} is queued for analysis with the search terms {}\n", terms.join(", "))
             }

@@ -60,11 +60,11 @@ async fn reach_out(rig: &Rig) -> io::Result<Vec<AttackRow>> {
         ("list a home folder", format!("list:{}", home().display())),
         ("signal the keeper", "signal:parent".to_owned()),
         ("signal heartbeat", format!("signal:{own}")),
-        ("shed the session's mark", "shed-mark:".to_owned()),
+        ("remove the session's mark", "shed-mark:".to_owned()),
         ("connect to another port", format!("connect:{port}")),
         ("listen on a port", "listen:".to_owned()),
         ("change the scheduling of heartbeat", format!("reschedule:{own}")),
-        ("leave a set-user-id program", "lend-owner:".to_owned()),
+        ("create a set-user-id program", "lend-owner:".to_owned()),
     ];
     let mut spec = rig.attack(&tried.clone().map(|(_, attack)| attack));
     if Strength::of_this_machine() != Strength::Missing {
@@ -99,13 +99,13 @@ async fn fork_bomb(rig: &Rig) -> io::Result<AttackRow> {
     spec.limits.max_processes = 24;
     let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
     let wall = match observed.births >= BORN_WITHOUT_A_WALL {
-        true => "no limit of the kernel for this user here: counted every second",
+        true => "the kernel's limit does not apply here; counted every second",
         false => "stopped by the kernel's limit",
     };
     Ok(AttackRow {
         attack: "fork bomb at a cap of 24".to_owned(),
         happened: format!(
-            "{} processes were born ({wall}), {}",
+            "{} processes were started ({wall}), {}",
             observed.births, observed.end.outcome
         ),
         // Sampled where the kernel has no wall for this user; ended in any case.
@@ -196,7 +196,7 @@ async fn stranger_child(rig: &Rig) -> io::Result<AttackRow> {
     let stranger = sleeper(&rig.program, &[])?;
     let spec: SessionSpec = rig.spec(Misbehaviour::KillsKeeper, 11, 12);
     let observed = rig.observe(spec, &StopHandle::new()).await.map_err(io::Error::other)?;
-    Ok(left_alone("a child from before the start, a keeper is lost", stranger, observed.survivors))
+    Ok(left_alone("keeper lost: a child from before the start", stranger, observed.survivors))
 }
 
 /// A process of the same user that carries the mark of a session whose keeper is dead.
@@ -218,7 +218,7 @@ async fn forged_mark(rig: &Rig) -> io::Result<AttackRow> {
     let (none, events) = (HashSet::new(), EventRecorder::default());
     let within = Duration::from_secs(5);
     orphans::resolve(&*rig.ledger, &events, &none, within).await.map_err(io::Error::other)?;
-    Ok(left_alone("a stranger with a copied mark, after a restart", stranger, 0))
+    Ok(left_alone("restart: an unrelated process with a copied mark", stranger, 0))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stranger is started past the register on purpose")]

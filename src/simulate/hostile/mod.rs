@@ -30,68 +30,67 @@ use self::shapes::{Canary, Shape};
 /// What an agent can do wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Misbehaviour {
-    /// Never says a word.
+    /// Writes no output.
     HangBeforeInit,
-    /// Says hello and sleeps.
+    /// Sends its first line, then sleeps.
     SilentSleeper,
-    /// Says hello; a tool computes without a word.
+    /// Sends its first line; a tool computes silently.
     BusyQuiet,
-    /// Forwards pings of a dead stream.
+    /// Sends nothing but keep-alive pings.
     PingOnly,
     /// Reports a running tool that sleeps.
     StuckTool,
     /// Writes lines without end.
     OutputFlood,
-    /// Gives its result and stays.
+    /// Sends its result and does not exit.
     ResultThenHang,
     /// Ignores every signal that can be ignored.
     IgnoresTerm,
-    /// Children in sessions of their own.
+    /// Starts children in sessions of their own.
     OwnSessions,
-    /// Double-forked daemons.
+    /// Starts double-forked daemons.
     Daemons,
     /// Daemons without environment that hide from inspection.
     ScrubbedDaemons,
-    /// Stopped children.
+    /// Leaves stopped children.
     StoppedChildren,
     /// A child that is a subreaper itself.
     NestedSubreaper,
-    /// A child that starts its killed children again.
+    /// A child that restarts its killed children.
     Respawner,
     /// Children that live two milliseconds and leave a successor in another session.
     Hoppers,
     /// Two hundred children.
     ManyChildren,
-    /// Leaves with its result and 31 processes behind.
+    /// Sends its result and exits, leaving 31 processes.
     ExitsLeavingChildren,
     /// Kills its parent.
     KillsKeeper,
     /// Stops its parent.
     StopsKeeper,
-    /// Leaves at once.
+    /// Exits at once.
     DiesAtOnce,
-    /// Writes what is not JSON.
+    /// Writes output that is not JSON.
     BadJson,
     /// Writes bytes that are not text.
     InvalidUtf8,
-    /// Writes a line without an end.
+    /// Writes an endless line.
     HugeLine,
-    /// Closes its output and lives on.
+    /// Closes its output and keeps running.
     ClosesOutput,
-    /// Forks and leaves with 0 at once.
+    /// Forks and exits with 0 at once.
     ForksAndExits,
-    /// Starts searching children in sessions of their own, gives its result after a while, and
-    /// leaves them behind.
+    /// Starts search processes in sessions of their own, sends its result and leaves them running.
     Searchers,
     /// Uses more memory than it should.
     MemoryHog,
-    /// A bit of everything, by the seed.
+    /// A random mix of the others, chosen by the seed.
     Mix,
-    /// Tries to reach what is not its own, and reports what came of it.
+    /// Tries to access what it must not, and reports each result.
     Attacks,
-    /// Behaves: hello, some work, a result.
+    /// Well-behaved: first line, some work, a result.
     WellBehaved,
-    /// Sleeps; what scrubbed daemons become.
+    /// Sleeps; scrubbed-daemons turn into this.
     Sleeper,
 }
 

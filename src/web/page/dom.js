@@ -76,7 +76,7 @@ const REASONS = {
   max_items_per_run: "limit of items per run reached", max_deep_per_run: "limit of analyses per run reached", max_live_sessions: "all session slots were in use", machine_sessions: "all session slots of this machine were in use",
   load: "machine load too high", memory: "not enough free memory", processes: "too many processes", budget: "budget reached", provider_limit: "provider limit reached",
   run_deadline: "run deadline reached", shutdown: "heartbeat was stopped", triage_failed: "triage failed", no_verdict: "triage gave no verdict",
-  backoff: "failed, waiting for retry", attempts_exhausted: "no attempts left", for_a_person: "triage: for a person", not_needed: "triage: no deep analysis needed",
+  backoff: "failed, waiting for retry", attempts_exhausted: "no attempts left", for_a_person: "triage: needs a person", not_needed: "triage: no deep analysis needed",
   deleted: "deleted or not readable", out_of_query: "no longer matches the query", in_flight: "a session is running",
 };
 /** Where an item stands. */

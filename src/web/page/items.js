@@ -27,7 +27,7 @@ export function show(dialog, list, wanted, act) {
   const typing = dialog.querySelector("input");
   if (typing && document.activeElement === typing) return renew(dialog, list, wanted, act);
   let soon = null;
-  const words = h("input", { type: "search", "aria-label": "Words in title, type, area or triage's reason", placeholder: "Words in title, area, reason", oninput: () => {
+  const words = h("input", { type: "search", "aria-label": "Words in title, type, area or triage's explanation", placeholder: "Words in title, area, reason", oninput: () => {
     clearTimeout(soon);
     soon = setTimeout(() => act.go(address({ ...asked(location.hash), q: words.value.trim() })), 200);
   } });

@@ -38,7 +38,7 @@ export function runPage(data, tools) {
         return h("li.stage", { "data-is": is }, h("h3", title, h("span.is", is === "ahead" ? "not yet" : is)), h("div.full", why ?? STAGE_NOTES[name](run)));
       })),
       h("p.note", "Report: ", report("html", "HTML"), " · ", report("md", "Markdown"), " · ", report("json", "JSON")),
-      part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item, tools))) : h("p.empty", "No item had a decision in this run."),
+      part(`Items (${items.total})`, items.total ? h("ul.list", items.listed.map((item) => itemRow(item, tools))) : h("p.empty", "No items were decided in this run."),
         items.total > items.listed.length && h("p.note", `and ${items.total - items.listed.length} more`)),
       part(`Sessions (${sessions.length})`, sessions.length ? sessionTable(sessions) : h("p.empty", "No session was started.")),
       spending.length > 0 && part("Cost", table("Cost by stage", ["Stage", ".Sessions", ".Spent", ".Estimated part"],
@@ -81,7 +81,7 @@ export function sessionPage(data, tools) {
     ["Files read", life.files_read === null ? null : String(life.files_read)],
     ["Steps", Object.entries(life.steps).map(([what, count]) => `${count} × ${words(what)}`).join(", ")],
     ["Processes", life.most_processes ? `at most ${life.most_processes}, ${Math.round(life.most_memory_kib / 1024)} MiB` : null],
-    ["Left alive", session.survivors === null ? null : String(session.survivors)],
+    ["Processes left", session.survivors === null ? null : String(session.survivors)],
     ["Containment", session.tier],
   ].filter(([, text]) => text);
   const title = session.item ? `${short(session.item)} ${data.title ?? ""}` : "all changed items";
@@ -90,17 +90,17 @@ export function sessionPage(data, tools) {
     h("div.inside",
       h("div.tags", tag(session.outcome?.kind === "completed" ? "good" : session.outcome ? "warn" : "info", session.outcome || session.alive ? ending(session.outcome) : "crashed"),
         tag(undefined, `attempt ${session.attempt}`), tag(undefined, moment(session.started_at)), tag(undefined, `id ${session.session.slice(-8)}`)),
-      h("p.note", link(`#run/${session.run}`, "Its run"), session.item && " · ", session.item && link(`#item/${session.item}`, "Its item and finding")),
+      h("p.note", link(`#run/${session.run}`, "Run"), session.item && " · ", session.item && link(`#item/${session.item}`, "Item and finding")),
       h("dl.pairs", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))),
       part("Transcript", transcript?.lines?.length
         ? h("ol.talk", { tabindex: "0", "aria-label": "What the session read and said" }, transcript.lines.map((line) =>
           h("li", { "data-kind": line.kind }, h("span.when", span(line.after_ms)), h("span.kind", TRANSCRIPT[line.kind] ?? line.kind), line.kind === "said" ? h("span.prose", prose(line.text)) : h("code", line.text))))
-        : h("p.empty", session.ended_at ? "Nothing is stored of what it said; transcripts are kept as long as state.keep_events says." : "The transcript is stored when the session ends."),
+        : h("p.empty", session.ended_at ? "No transcript is stored; transcripts are kept for state.keep_events." : "The transcript is stored when the session ends."),
         transcript?.left_out > 0 && h("p.note", `${transcript.left_out} lines in the middle are left out.`)),
       part("Liveness", life.changes.length
-        ? table("Changes of the verdict", ["At", "Verdict", "Evidence"], life.changes.map((change) => [clock(change.at), words(change.verdict), change.evidence]))
-        : h("p.empty", "No sign of life is stored; the events are past their retention or it has just started."),
-        h("p.note", `${plural(life.beats, "sign")} of life in all.`))),
+        ? table("Verdict changes", ["At", "Verdict", "Evidence"], life.changes.map((change) => [clock(change.at), words(change.verdict), change.evidence]))
+        : h("p.empty", "No liveness check is stored: the session has just started, or its events are past their retention."),
+        h("p.note", `${plural(life.beats, "liveness check")} in all.`))),
   ];
 }
 
@@ -128,7 +128,7 @@ export function weeks(days) {
 
 export function figureTable(data, by) {
   const rows = by === "Weeks" ? weeks(data.days) : data.days.slice(0, 28);
-  if (!rows.length) return [h("p.empty", "No sessions in the last twelve weeks.")];
+  if (!rows.length) return [h("p.empty", "No sessions in the last 12 weeks.")];
   const most = Math.max(...rows.map((row) => row.triage + row.deep), 1e-9);
   return [table(`Cost and findings by ${by === "Weeks" ? "week" : "day"}`, [by === "Weeks" ? "Week of" : "Day", ".Findings", ".Sessions", ".Cost", "Share"], rows.map((row) => {
     const cost = row.triage + row.deep;

@@ -44,7 +44,7 @@ async fn a_paused_schedule_starts_nothing_until_it_is_resumed() {
     let row = status.lines().find(|line| line.starts_with("next run")).unwrap();
     assert!(row.contains("PAUSED since") && row.contains("(release week)"), "{row}");
     assert_eq!(world.run(&["runs", "--json"]).await.json().as_array().unwrap().len(), 0);
-    assert!(world.run(&["resume"]).await.stdout.contains("followed again"));
+    assert!(world.run(&["resume"]).await.stdout.contains("active again"));
     let started = || async {
         let runs = world.run(&["runs", "--json"]).await.json();
         (!runs.as_array().unwrap().is_empty()).then_some(())

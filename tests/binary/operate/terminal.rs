@@ -123,7 +123,7 @@ fn without_a_configuration_the_next_step_is_named() {
     for args in [&["--once"][..], &["--dry-run"], &[]] {
         let (code, text) = run(args);
         assert_eq!(code, Some(78), "{text}");
-        assert!(text.contains("no heartbeat.toml found; run `heartbeat init`"), "{text}");
+        assert!(text.contains("hint: run `heartbeat init`"), "{text}");
     }
     let (_, doctor) = run(&["doctor"]);
     assert!(doctor.contains("no heartbeat.toml found"), "{doctor}");
@@ -185,7 +185,7 @@ async fn items_that_triage_settled_are_listed_with_its_reason() {
     let reason = settled[0]["verdict"]["reason"].as_str().unwrap();
     assert!(shown.contains(&format!("triage: settled: {reason}")), "{shown}");
     let none = world.run(&["items", "--state", "parked", "--reason", "attempts-exhausted"]).await;
-    assert_eq!((none.code(), none.stdout.as_str()), (0, "no such items\n"));
+    assert_eq!((none.code(), none.stdout.as_str()), (0, "no matching items\n"));
 }
 
 #[tokio::test]
