@@ -74,6 +74,7 @@ fn planned(key: &ItemKey, text: &str, decision: Decision, write: Write) -> Plann
         reason: Reason::SameFingerprint,
         attempts: 0,
         write,
+        words: None,
     }
 }
 

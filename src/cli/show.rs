@@ -15,7 +15,8 @@ use crate::report::lines::{line, short_key};
 use crate::report::moment::{date_time, day, minute};
 use crate::report::paint::Paint;
 use crate::store::{
-    AttemptRow, FindingRow, ItemRow, Message, MessageState, RunRow, SessionRow, Store,
+    AttemptRow, DuplicateGroup, FindingRow, ItemRow, Message, MessageState, RunRow, SessionRow,
+    Store,
 };
 
 /// What is on record as going on and verifiably is not.
@@ -90,6 +91,8 @@ pub struct Story {
     pub findings: Vec<FindingRow>,
     /// Every try at it, oldest first.
     pub attempts: Vec<AttemptRow>,
+    /// Items that report the same thing, itself included.
+    pub duplicates: DuplicateGroup,
     /// Comments for it and their delivery, oldest first.
     pub comments: Vec<Message>,
     /// Its sessions, oldest first.
@@ -127,6 +130,7 @@ pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, Com
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
+        duplicates: store.items().duplicates_of(key.clone()).await?,
         comments: store.outbox().of_item(key).await?,
         sessions,
         events,
@@ -148,6 +152,21 @@ pub async fn why_not_requeued(
     } else {
         format!("the session for {key} {CRASHED}, which requeues the item")
     })
+}
+
+fn render_duplicates(group: &DuplicateGroup, own: &ItemKey) -> String {
+    let mut text = String::new();
+    for item in group.items.iter().filter(|item| item.key != *own) {
+        let (key, title) = (short_key(&item.key), clip(&item.title, 80));
+        let _: std::fmt::Result = write!(text, "\nlikely duplicate: {key} {title}");
+        if !item.why.is_empty() {
+            let _: std::fmt::Result = write!(text, " ({})", item.why);
+        }
+    }
+    if group.beyond() > 0 {
+        let _: std::fmt::Result = write!(text, "\n  and {} more", group.beyond());
+    }
+    text
 }
 
 fn render_attempts(attempts: &[AttemptRow]) -> String {
@@ -247,6 +266,7 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
             let _: std::fmt::Result = write!(text, "\n  search terms: {terms}");
         }
     }
+    text.push_str(&render_duplicates(&story.duplicates, &item.key));
     text.push_str(&render_attempts(&story.attempts));
     text.push_str(&render_comments(&story.comments));
     let _: std::fmt::Result = writeln!(text, "\n\n{}", paint.bold("History"));

@@ -9,6 +9,7 @@ mod parts;
 mod plan;
 mod queue;
 mod retry;
+mod words;
 
 pub use decide::{Decided, KnownItem, Seen, Write, decide};
 pub use fingerprint::{FingerprintInputs, fingerprint, is_older_form, raw_fingerprint};
@@ -16,3 +17,4 @@ pub use parts::ItemParts;
 pub use plan::{OverLimit, Plan, PlanCounts, Planned, Queues, ReadItem};
 pub use queue::{Queue, QueuePosition, QueuedItem, in_order};
 pub use retry::{RetryPolicy, next_attempt};
+pub use words::ItemWords;

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::decide::{Decided, KnownItem, Seen, Write, decide};
 use super::queue::{Queue, QueuedItem};
+use super::words::ItemWords;
 use crate::event::{Decision, Reason, Shares};
 use crate::model::{CleanItem, ItemId, ItemKey};
 use crate::settings::{Config, Order};
@@ -48,6 +49,8 @@ pub struct Planned {
     pub attempts: u32,
     /// What it means for the row.
     pub write: Write,
+    /// For the index of all items; none if the item is indexed as it is.
+    pub words: Option<ItemWords>,
 }
 
 /// An item that is over a limit of the run, and which limit.
@@ -207,7 +210,14 @@ fn planned(read: &ReadItem, decided: &Decided, attempts: u32) -> Planned {
         reason: decided.reason,
         attempts,
         write: decided.write,
+        words: words(read, decided),
     }
+}
+
+/// Most items of a page are unchanged, and a text that could not be read has no words.
+fn words(read: &ReadItem, decided: &Decided) -> Option<ItemWords> {
+    let unchanged = decided.write == Write::Nothing && decided.decision == Decision::Unchanged;
+    (!unchanged && read.readable).then(|| ItemWords::of(&read.item))
 }
 
 #[cfg(test)]

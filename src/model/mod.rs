@@ -44,5 +44,5 @@ pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};
 pub use tokens::{BYTES_PER_TOKEN, estimate_tokens, tokens_of_bytes};
 pub use transcript::{SessionTranscript, TranscriptKind, TranscriptLine};
-pub use verdict::{Complexity, Verdict};
+pub use verdict::{Complexity, Duplicate, Verdict};
 pub use wait::LONGEST_WAIT;

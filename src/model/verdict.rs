@@ -60,7 +60,33 @@ pub struct Verdict {
     pub doubt: String,
     /// Items that report the same thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub duplicates: Vec<ItemId>,
+    pub duplicates: Vec<Duplicate>,
+}
+
+/// An item that reports the same thing, and what shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredDuplicate")]
+pub struct Duplicate {
+    pub id: ItemId,
+    /// Empty in verdicts of earlier versions.
+    pub why: String,
+}
+
+/// Verdicts of earlier versions have only the number.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredDuplicate {
+    Number(ItemId),
+    Explained { id: ItemId, why: String },
+}
+
+impl From<StoredDuplicate> for Duplicate {
+    fn from(stored: StoredDuplicate) -> Self {
+        match stored {
+            StoredDuplicate::Number(id) => Self { id, why: String::new() },
+            StoredDuplicate::Explained { id, why } => Self { id, why },
+        }
+    }
 }
 
 impl Verdict {
@@ -86,5 +112,6 @@ impl Verdict {
             .into_iter()
             .chain(&mut self.modules)
             .chain(&mut self.terms)
+            .chain(self.duplicates.iter_mut().map(|duplicate| &mut duplicate.why))
     }
 }

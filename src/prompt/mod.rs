@@ -91,7 +91,9 @@ impl Template {
             }
             Self::TriageUser => context! {
                 fence => "data-0", ids => [1], again => true, code => "text", known => "text",
-                items => [context! { id => 1, text => "text", marks => "", earlier => "text" }],
+                items => [context! {
+                    id => 1, text => "text", near => "", marks => "", earlier => "text",
+                }],
             },
             Self::DeepSystem => context! {
                 fence => "data-0", max_files_read => 5, overview => true, context => true,

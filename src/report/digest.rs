@@ -12,12 +12,15 @@ use crate::report::fixes::accuracy;
 use crate::report::moment::minute;
 use crate::settings::HeldSecrets;
 use crate::store::{
-    FindingRow, JudgedItem, OpenItems, RunRow, SessionRow, StageSpending, Store, StoreError,
+    DuplicateGroup, FindingRow, JudgedItem, OpenItems, RunRow, SessionRow, StageSpending, Store,
+    StoreError,
 };
 use crate::triage;
 
 /// How many unfinished items are named; the rest is counted.
 const MOST_OPEN: u32 = 50;
+/// Items whose groups of duplicates are looked up.
+const MOST_GROUPED: usize = 200;
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -59,8 +62,10 @@ pub struct Report {
     /// Where the code can be read in a browser.
     #[serde(skip)]
     pub links: Option<CodeLinks>,
-    /// Items that triage took for the same matter, group by group.
+    /// Items of these runs that one change settles, according to triage, group by group.
     pub related: Vec<Vec<JudgedItem>>,
+    /// Items that report the same thing, among all known ones, group by group.
+    pub duplicates: Vec<DuplicateGroup>,
     /// What was found.
     pub findings: Vec<FindingRow>,
     /// Findings whose items were fixed in this time, against their fixes.
@@ -110,6 +115,7 @@ impl Report {
             totals: totals(&runs),
             spending,
             related: related(&judged),
+            duplicates: duplicates(store, &judged).await?,
             settled: judged.iter().filter(settled).cloned().collect(),
             alarmed: store.events().alarms_of(runs.iter().map(|run| run.run).collect()).await?,
             links: None,
@@ -133,6 +139,9 @@ impl Report {
         }
         for item in &mut self.settled {
             secrets.remove_from_all(item.verdict.texts_mut().chain([&mut item.title]));
+        }
+        for item in self.duplicates.iter_mut().flat_map(|group| &mut group.items) {
+            secrets.remove_from_all([&mut item.title, &mut item.url, &mut item.why]);
         }
         for item in &mut self.open.first {
             let verdict = item.verdict.iter_mut().flat_map(Verdict::texts_mut);
@@ -206,6 +215,16 @@ impl Report {
     }
 }
 
+/// The groups of duplicates that these items are in.
+async fn duplicates(
+    store: &Store,
+    judged: &[JudgedItem],
+) -> Result<Vec<DuplicateGroup>, StoreError> {
+    let named = judged.iter().filter(|item| !item.verdict.duplicates.is_empty());
+    let keys = named.map(|item| item.key.clone()).take(MOST_GROUPED).collect();
+    store.items().duplicate_groups(keys).await
+}
+
 /// Items that belong together, by triage's word.
 pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
     let verdicts: Vec<_> = judged.iter().map(|item| item.verdict.clone()).collect();
@@ -252,7 +271,7 @@ pub mod samples {
         Alarms, Complexity, Confidence, Effort, FailureKind, Feedback, FileReference, Finding,
         ItemId, ItemKey, Opinion, Outcome, Risk, SessionId, SessionRef, Stage, Usd, Verdict,
     };
-    use crate::store::ItemRow;
+    use crate::store::{DuplicateItem, ItemRow};
 
     pub const HOSTILE: &str =
         "<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://e/i.png) <!channel> `a|b`";
@@ -272,6 +291,17 @@ pub mod samples {
             cost: Usd::from_dollars(0.25),
             ..RunSummary::default()
         }
+    }
+
+    fn duplicates(words: &str) -> DuplicateGroup {
+        let item = |id| DuplicateItem {
+            key: ItemKey::new("ado", ItemId(id)),
+            title: words.to_owned(),
+            url: String::new(),
+            phase: Phase::Done,
+            why: words.to_owned(),
+        };
+        DuplicateGroup { items: vec![item(42), item(45)], total: 500 }
     }
 
     pub fn report(words: &str) -> Report {
@@ -303,6 +333,7 @@ pub mod samples {
             }],
             links: None,
             related: vec![vec![judged(42, words), judged(43, words)]],
+            duplicates: vec![duplicates(words)],
             accuracy: Accuracy::default(),
             findings: vec![finding(key.clone(), run, words)],
             failed_sessions: vec![failed_session(key.clone(), run, began)],

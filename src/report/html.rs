@@ -14,7 +14,10 @@ use crate::event::fold::AlarmedItem;
 use crate::model::text::in_words;
 use crate::model::{is_acting, plain_text};
 use crate::report::lines::{amount, short_key};
-use crate::store::{FindingRow, ItemRow, JudgedItem, RunRow, SessionRow, StageSpending};
+use crate::store::{
+    DuplicateGroup, DuplicateItem, FindingRow, ItemRow, JudgedItem, RunRow, SessionRow,
+    StageSpending,
+};
 
 const PAGE: &str = include_str!("report.html");
 /// For every page that is sent or stored.
@@ -52,6 +55,7 @@ fn values(report: &Report) -> Value {
         spending => report.spending.iter().map(spending).collect::<Vec<_>>(),
         related => report.related.iter().map(|group| group.iter().map(related).collect::<Vec<_>>())
             .collect::<Vec<_>>(),
+        duplicates => report.duplicates.iter().map(duplicates).collect::<Vec<_>>(),
         settled => report.settled.iter().map(settled).collect::<Vec<_>>(),
         alarmed => report.alarmed.iter().map(alarmed).collect::<Vec<_>>(),
         findings => report.findings.iter().map(|row| finding(row, report)).collect::<Vec<_>>(),
@@ -84,6 +88,13 @@ fn spending(row: &StageSpending) -> Value {
         sessions => row.sessions,
         amount => amount(row),
     }
+}
+
+fn duplicates(group: &DuplicateGroup) -> Value {
+    let one = |item: &DuplicateItem| {
+        context! { key => short_key(&item.key), title => item.title.clone(), why => item.why.clone() }
+    };
+    context! { items => group.items.iter().map(one).collect::<Vec<_>>(), beyond => group.beyond() }
 }
 
 fn related(item: &JudgedItem) -> Value {

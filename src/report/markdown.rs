@@ -22,6 +22,7 @@ pub fn render(report: &Report) -> String {
     overview(&mut page, report);
     alarms(&mut page, report);
     findings(&mut page, report);
+    duplicates(&mut page, report);
     related(&mut page, report);
     settled(&mut page, report);
     open(&mut page, report);
@@ -122,11 +123,29 @@ fn spending(page: &mut String, report: &Report) {
     }
 }
 
+fn duplicates(page: &mut String, report: &Report) {
+    if report.duplicates.is_empty() {
+        return;
+    }
+    page.push_str("\n## Likely duplicates, according to triage\n\n");
+    for group in &report.duplicates {
+        for (index, item) in group.items.iter().enumerate() {
+            let (indent, why) = (if index == 0 { "" } else { "  " }, line(&item.why));
+            let why = if why.is_empty() { why } else { format!(" ({why})") };
+            let (key, title) = (short_key(&item.key), line(&item.title));
+            let _: std::fmt::Result = writeln!(page, "{indent}- {key} {title}{why}");
+        }
+        if group.beyond() > 0 {
+            let _: std::fmt::Result = writeln!(page, "  - and {} more", group.beyond());
+        }
+    }
+}
+
 fn related(page: &mut String, report: &Report) {
     if report.related.is_empty() {
         return;
     }
-    page.push_str("\n## Likely duplicates, according to triage\n\n");
+    page.push_str("\n## Settled by one change, according to triage\n\n");
     for group in &report.related {
         let name = |item: &JudgedItem| format!("{} {}", short_key(&item.key), line(&item.title));
         let names: Vec<String> = group.iter().map(name).collect();

@@ -8,7 +8,7 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/0007_transcripts.sql"),
     include_str!("../../migrations/0008_fixes.sql"),
     include_str!("../../migrations/0009_hosts.sql"),
+    include_str!("../../migrations/0010_duplicates.sql"),
 ];
 
 /// The schema this binary works with.
@@ -70,6 +71,7 @@ fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rus
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dedupe::ItemWords;
     use crate::model::{ItemId, ItemKey, Opinion, Outcome, Phase, Verdict};
     use crate::store::rows::from_json;
     use crate::store::{DATABASE, FirstRunFact, Store};
@@ -85,6 +87,7 @@ mod tests {
         include_str!("../../tests/data/migrations/0007_sample.sql"),
         include_str!("../../tests/data/migrations/0008_sample.sql"),
         include_str!("../../tests/data/migrations/0009_sample.sql"),
+        include_str!("../../tests/data/migrations/0010_sample.sql"),
     ];
 
     #[tokio::test]
@@ -130,6 +133,12 @@ mod tests {
         let sql = "SELECT verdict FROM readings";
         let reading = store.read_here(|c| c.query_row(sql, [], |row| from_json(row, "verdict")));
         assert_eq!(reading.map(|verdict: Verdict| verdict.reason).unwrap(), "A wish.");
+        let words = ItemWords::of_title("Wish for parked totals");
+        let like = store.items().neighbours(vec![(key(1), words)]).await.unwrap();
+        assert_eq!(like[&key(1)].len(), 0, "titles of one word share none");
+        let group = store.items().duplicates_of(key(1)).await.unwrap();
+        assert_eq!(group.items.len(), 2);
+        assert_eq!(group.items[1].why, "both lack the total");
         let session = "00000000-0000-7000-8000-000000000001".parse().unwrap();
         let transcript = store.sessions().transcript(session).await.unwrap().unwrap();
         assert_eq!(transcript.lines[0].text, "src/total.ts");

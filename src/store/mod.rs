@@ -13,6 +13,7 @@ mod budget;
 mod claims;
 mod crashed;
 mod dry;
+mod duplicates;
 mod error;
 mod events;
 mod exclusive;
@@ -28,6 +29,7 @@ mod ledger;
 mod lock;
 mod migrate;
 mod ndjson;
+mod neighbours;
 mod outbox;
 mod pages;
 mod pause;
@@ -61,6 +63,7 @@ pub use budget::{BudgetCaps, BudgetRefusal, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use crashed::close_crashed_runs;
 pub use dry::scratch_copy;
+pub use duplicates::{DuplicateGroup, DuplicateItem};
 pub use error::StoreError;
 pub use findings::FindingRow;
 pub use fixes::UnfixedFinding;
@@ -123,6 +126,7 @@ impl Store {
         create_private_file(&database)?;
         let mut connection = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         migrate(&mut connection, &database)?;
+        neighbours::fill(&mut connection).map_err(|e| explain(&database, e))?;
         Ok(Self::over(folder, database, connection))
     }
 

@@ -8,7 +8,7 @@ use super::items::{defer_item, vanish_item};
 use super::rows::Ms;
 use super::sources::{FirstRunFact, move_cursor, remember_undelivered, set_first_run};
 use super::subjects::Items;
-use super::{Journal, Sql, StoreError};
+use super::{Journal, Sql, StoreError, neighbours};
 use crate::dedupe::{Planned, Write};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{ItemId, ItemKey, Phase};
@@ -119,6 +119,9 @@ fn record_item(
         (_, Write::Nothing) => {}
         (_, Write::Touch) => touch(transaction, planned, now)?,
         (_, Write::Row) => upsert(transaction, planned, now, baseline)?,
+    }
+    if let Some(words) = &planned.words {
+        neighbours::index(transaction, &planned.key, words)?;
     }
     let (decision, reason) = if baseline && planned.write == Write::Row {
         (Decision::Unchanged, Reason::Baseline)

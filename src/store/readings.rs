@@ -6,12 +6,11 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::rows::{Ms, from_json, from_word, to_json};
+use super::rows::{Ms, from_json, to_json};
 use super::subjects::{Items, Reader};
 use super::{Sql, StoreError};
-use crate::dedupe::{ItemParts, QueuedItem};
+use crate::dedupe::{ItemParts, ItemWords, QueuedItem};
 use crate::model::{Background, Earlier, Finding, ItemId, ItemKey, Verdict};
-use crate::triage::SimilarTitles;
 
 /// Readings that are kept of each item: the present one and the one before.
 const KEPT: u32 = 2;
@@ -40,14 +39,15 @@ impl<R: Reader> Items<'_, R> {
         items: Vec<QueuedItem>,
         verdicts: EarlierVerdicts,
     ) -> Result<HashMap<ItemId, Background>, StoreError> {
+        let words = items.iter().map(|item| (item.key().clone(), ItemWords::of(&item.item)));
+        let mut similar = self.neighbours(words.collect()).await?;
         self.read(move |connection| {
-            let mut similar = similar_titles(connection, &items)?;
             let mut known = HashMap::with_capacity(items.len());
             for item in &items {
                 let background = Background {
                     parent: parent_title(connection, item)?,
                     earlier: earlier(connection, item, verdicts)?,
-                    similar: similar.of(item.id()),
+                    similar: similar.remove(item.key()).unwrap_or_default(),
                 };
                 known.insert(item.id(), background);
             }
@@ -110,25 +110,6 @@ fn newest_reading(
             },
         )
         .optional()
-}
-
-/// Two passes over all titles, so that memory does not grow with the backlog.
-fn similar_titles(connection: &Connection, items: &[QueuedItem]) -> Sql<SimilarTitles> {
-    let titles = items.iter().map(|item| (item.id(), item.facts().title.as_str()));
-    let mut search = SimilarTitles::to(titles);
-    let mut titles =
-        connection.prepare_cached("SELECT item_id, phase, title FROM heartbeat_state")?;
-    let mut rows = titles.query([])?;
-    while let Some(row) = rows.next()? {
-        search.count(&row.get::<_, String>("title")?);
-    }
-    drop(rows);
-    let mut rows = titles.query([])?;
-    while let Some(row) = rows.next()? {
-        let title: String = row.get("title")?;
-        search.compare(ItemId(row.get("item_id")?), from_word(row, "phase")?, &title);
-    }
-    Ok(search)
 }
 
 pub(super) fn remember(

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json};
 use super::subjects::{Reader, Results};
-use super::{Journal, Sql, StoreError, budget, outbox, readings};
+use super::{Journal, Sql, StoreError, budget, duplicates, outbox, readings};
 use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
 use crate::model::{Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Usage, Verdict};
@@ -249,6 +249,7 @@ fn apply_verdict(
     if changed == 0 {
         return Ok(());
     }
+    duplicates::note(transaction, &result.key, &result.verdict)?;
     if let Some(parts) = &result.parts {
         let TriageResult { key, fingerprint, verdict, .. } = result;
         readings::remember(transaction, key, fingerprint, parts, verdict, now)?;

@@ -51,6 +51,7 @@ pub(super) fn planned(id: i64, fingerprint: &str, decision: Decision) -> Planned
         reason: Reason::FirstSeen,
         attempts: 0,
         write: Write::Row,
+        words: None,
     }
 }
 

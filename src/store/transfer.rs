@@ -16,7 +16,7 @@ use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 
 /// Every table that moves, in an order that can be read back.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "facts",
     "cursors",
     "breaker",
@@ -25,6 +25,7 @@ const TABLES: [&str; 17] = [
     "runs",
     "heartbeat_state",
     "readings",
+    "duplicates",
     "sessions",
     "transcripts",
     "attempts",

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::model::{ItemId, Verdict};
+use crate::model::{Duplicate, ItemId, Verdict};
 use crate::prompt::{TRIAGE_SCHEMA, schema};
 
 /// Reasons that are no reason.
@@ -35,6 +35,7 @@ const SHORTEST_REASON: usize = 8;
 /// What is kept of a verdict; the schema leaves lengths out, since every byte of it is sent.
 const LONGEST_REASON: usize = 400;
 const LONGEST_MODULE: usize = 80;
+const LONGEST_WHY: usize = 200;
 const MOST_MODULES: usize = 8;
 const MOST_RELATED: usize = 20;
 const LONGEST_TERM: usize = 60;
@@ -121,6 +122,7 @@ fn usable(
     ids: &[ItemId],
     known: &[ItemId],
 ) -> Result<Verdict, Flaw> {
+    let entry = &in_present_form(entry);
     if !schema::violations_but(entry_schema, entry, &OPTIONAL).is_empty() {
         return Err(Flaw::Malformed);
     }
@@ -135,17 +137,35 @@ fn usable(
     verdict.doubt = one_line(&verdict.doubt, LONGEST_REASON);
     verdict.terms = usable_terms(&verdict.terms);
     // An item can only be related to one that was asked about, and not to itself.
-    for (others, known) in [(&mut verdict.related, &[][..]), (&mut verdict.duplicates, known)] {
-        others.retain(|other| ids.contains(other) || known.contains(other));
-        others.retain(|other| *other != verdict.id);
-        others.sort_unstable();
-        others.dedup();
-        others.truncate(MOST_RELATED);
+    verdict.related.retain(|other| ids.contains(other) && *other != verdict.id);
+    verdict.related.sort_unstable();
+    verdict.related.dedup();
+    verdict.related.truncate(MOST_RELATED);
+    verdict.duplicates.retain(|Duplicate { id, .. }| {
+        *id != verdict.id && (ids.contains(id) || known.contains(id))
+    });
+    verdict.duplicates.sort_by_key(|duplicate| duplicate.id);
+    verdict.duplicates.dedup_by_key(|duplicate| duplicate.id);
+    verdict.duplicates.truncate(MOST_RELATED);
+    for duplicate in &mut verdict.duplicates {
+        duplicate.why = one_line(&duplicate.why, LONGEST_WHY);
     }
     match is_placeholder(&verdict.reason) {
         true => Err(Flaw::Placeholder),
         false => Ok(verdict),
     }
+}
+
+/// An answer that an earlier version paid for names duplicates by their numbers alone.
+fn in_present_form(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    for duplicate in entry.get_mut("duplicates").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        if duplicate.is_i64() {
+            *duplicate = json!({ "id": duplicate.take(), "why": "" });
+        }
+    }
+    entry
 }
 
 /// Search terms as the index can use them: short, each once, with a letter in it.

@@ -36,7 +36,8 @@ impl BatchItem {
             "" => 0,
             earlier => estimate_tokens(earlier) + FENCE_TOKENS,
         };
-        let known = estimate_tokens(&known_text(&self.similar));
+        // Their lines and their numbers in the tag.
+        let known = estimate_tokens(&known_text(&self.similar)) + 4 * self.similar.len() as u64;
         estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known
     }
 }

@@ -7,7 +7,6 @@
 mod answer;
 mod batch;
 mod fallback;
-mod similar;
 
 use minijinja::context;
 
@@ -18,7 +17,6 @@ use crate::prompt::{
 pub use answer::{Checked, check, related_groups, usable_terms};
 pub use batch::{Batch, BatchItem, plan_batches};
 pub use fallback::{Destination, Fallback, fallback};
-pub use similar::SimilarTitles;
 
 /// Is a batch asked about for the first time?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +56,14 @@ fn one(item: &BatchItem, fence: &Fence) -> minijinja::Value {
     context! {
         id => item.id.0,
         text => fence.guard(&item.text.text),
+        near => near(item),
         marks => item.text.marks(),
         earlier => fence.guard(&item.earlier),
     }
+}
+
+/// Which of the known items are closest to this one, as an attribute of the program's own tag.
+fn near(item: &BatchItem) -> String {
+    let ids: Vec<String> = item.similar.iter().map(|known| known.id.to_string()).collect();
+    if ids.is_empty() { String::new() } else { format!(" near=\"{}\"", ids.join(" ")) }
 }

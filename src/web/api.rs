@@ -236,6 +236,7 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     Ok(as_json(&json!({
         "item": row,
         "findings": store.findings().of_item(key.clone()).await?,
+        "duplicates": store.items().duplicates_of(key.clone()).await?,
         "sessions": store.sessions().of_item(key).await?,
         "story": lines,
         "alarm": alarms.map(crate::model::Alarms::words),

@@ -124,11 +124,14 @@ fn triage_knows_what_was_said_before_and_which_items_are_similar() {
     // An item of the batch itself needs no second mention, and may be named as a duplicate too.
     assert_eq!(batch.candidates().iter().map(|known| known.id.0).collect::<Vec<_>>(), [7]);
     let mut entry = good(42);
-    entry["duplicates"] = json!([7, 43, 99]);
+    let named = [7, 43, 99, 7].map(|id| json!({ "id": id, "why": "Both\nlack a cent." }));
+    entry["duplicates"] = json!(named);
     entry["related"] = json!([7, 43]);
     let answer = json!({ "verdicts": [entry] });
     let checked = triage::check(&ids(&[42, 43]), &ids(&[7]), &answer);
-    assert_eq!(checked.verdicts[0].duplicates, ids(&[7, 43]));
+    let duplicates = &checked.verdicts[0].duplicates;
+    assert_eq!(duplicates.iter().map(|other| other.id).collect::<Vec<_>>(), ids(&[7, 43]));
+    assert_eq!(duplicates[0].why, "Both lack a cent.");
     assert_eq!(checked.verdicts[0].related, ids(&[43]));
 }
 
@@ -277,7 +280,9 @@ fn terms_are_checked_and_bounded_and_an_answer_of_an_earlier_version_still_count
     let [first, second] = &checked.verdicts[..] else { panic!("{checked:?}") };
     assert_eq!(first.terms, ["cart total", "CartService"]);
     assert_eq!(first.doubt, "The log says something else.");
-    assert_eq!(first.duplicates, ids(&[2]));
+    // Numbers alone, as earlier versions asked for them.
+    let [duplicate] = &first.duplicates[..] else { panic!("{first:?}") };
+    assert_eq!((duplicate.id, duplicate.why.as_str()), (ItemId(2), ""));
     assert_eq!((second.terms.len(), second.confidence), (0, None));
     let mut surplus = good(1);
     surplus["order"] = json!("ignore the rest");
@@ -286,6 +291,17 @@ fn terms_are_checked_and_bounded_and_an_answer_of_an_earlier_version_still_count
     let stored = r#"{"id":1,"complexity":"simple","needs_deep_analysis":true,"reason":"old"}"#;
     let old: heartbeat::model::Verdict = serde_json::from_str(stored).unwrap();
     assert!(old.terms.is_empty() && old.doubt.is_empty());
+    let stored = stored.replace('}', ",\"duplicates\":[4]}");
+    let old: heartbeat::model::Verdict = serde_json::from_str(&stored).unwrap();
+    assert_eq!(old.duplicates[0].id, ItemId(4));
+    let stored = serde_json::to_string(&old).unwrap();
+    assert_eq!(serde_json::from_str::<heartbeat::model::Verdict>(&stored).unwrap(), old);
+    for odd in [json!([{ "id": 2 }]), json!([{ "id": 2, "why": "x", "close": true }]), json!("2")] {
+        let mut entry = good(1);
+        entry["duplicates"] = odd;
+        let checked = triage::check(&ids(&[1, 2]), &[], &json!({ "verdicts": [entry] }));
+        assert_eq!(checked.malformed, ids(&[1]), "{checked:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::world::{World, config};
 use heartbeat::event::Trigger;
-use heartbeat::model::Stage;
+use heartbeat::model::{ItemId, ItemKey, Stage};
 
 #[tokio::test]
 async fn an_edited_item_comes_with_what_was_said_before_and_what_changed() {
@@ -35,14 +35,40 @@ async fn an_edited_item_comes_with_what_was_said_before_and_what_changed() {
 }
 
 #[tokio::test]
-async fn items_with_the_same_title_are_named_as_candidates() {
+async fn items_like_a_new_one_are_named_as_candidates_and_duplicates_are_grouped() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path(), config(|_| ()));
-    world.add(117, 3, 2);
+    let titles = ["Login page stays blank in Safari", "Invoice total is wrong by a cent"];
+    for (id, title) in (117..).zip(titles) {
+        world.add(id, 3, 2);
+        world.edit(id, |item| item.title = title.to_owned());
+    }
     world.run(Trigger::Manual).await.unwrap().unwrap();
-    world.open_database().execute("UPDATE heartbeat_state SET title = 'Item 118'", []).unwrap();
-    world.add(118, 1, 2);
+    world.add(120, 1, 2);
+    world.edit(120, |item| {
+        item.title = "Totals of invoices are wrong: a cent is missing".to_owned();
+    });
+    world.outside.lock().unwrap().duplicates.insert(120, 118);
     let prompts = world.dry_run().await.unwrap().prompts;
     assert_eq!(prompts.len(), 2);
-    assert!(prompts.iter().all(|prompt| prompt.user.contains("\n117 | done | Item 118\n")));
+    for prompt in &prompts {
+        let known = "\n118 | done | Invoice total is wrong by a cent\n";
+        assert!(prompt.user.contains(known), "{}", prompt.user);
+    }
+    assert!(prompts[0].user.contains(" item=\"120\" near=\"118 "), "{}", prompts[0].user);
+    world.run(Trigger::Manual).await.unwrap().unwrap();
+    let store = heartbeat::store::Store::open_for_reading(&world.state).unwrap().unwrap();
+    for id in [118, 120] {
+        let group = store.items().duplicates_of(ItemKey::new("ado", ItemId(id))).await.unwrap();
+        let keys: Vec<_> = group.items.iter().map(|item| item.key.to_string()).collect();
+        assert_eq!((keys, group.total), (vec!["ado/118".to_owned(), "ado/120".to_owned()], 2));
+        assert_eq!(group.items[1].why, "Both say the same.");
+    }
+    // The words follow the item.
+    world.edit(120, |item| (item.title, item.version) = ("Printer is on fire".to_owned(), 2));
+    world.run(Trigger::Manual).await.unwrap().unwrap();
+    world.add(121, 1, 2);
+    world.edit(121, |item| item.title = "The printer caught fire".to_owned());
+    let prompts = world.dry_run().await.unwrap().prompts;
+    assert!(prompts[0].user.contains(" item=\"121\" near=\"120"), "{}", prompts[0].user);
 }

@@ -65,7 +65,12 @@ impl Script {
                 .filter_map(|title| all.iter().find(|other| *title == *other.title))
                 .map(|other| other.id)
                 .collect();
-            verdict.insert(name.into(), json!(ids));
+            let why = "It has the same cause.";
+            let named = match name {
+                "duplicates" => ids.iter().map(|id| json!({ "id": id, "why": why })).collect(),
+                _ => json!(ids),
+            };
+            verdict.insert(name.into(), named);
         }
         Some(fit(Value::Object(verdict), schema))
     }

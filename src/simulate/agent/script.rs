@@ -126,13 +126,15 @@ fn verdict(item: &AskedItem, all: &[AskedItem]) -> Value {
     };
     let same =
         |other: &&AskedItem| other.id != item.id && other.title.eq_ignore_ascii_case(&item.title);
-    let related: Vec<i64> = all.iter().filter(same).map(|other| other.id).take(20).collect();
+    let twins: Vec<i64> = all.iter().filter(same).map(|other| other.id).take(20).collect();
+    let why = |id: &i64| json!({ "id": id, "why": "Both have the same title." });
+    let duplicates: Vec<Value> = twins.iter().map(why).collect();
     let modules: Vec<&str> = item.area().into_iter().collect();
     json!({
         "id": item.id, "complexity": complexity, "needs_deep_analysis": deep,
-        "modules": modules, "reason": reason, "related": related, "doubt": "",
+        "modules": modules, "reason": reason, "related": [], "doubt": "",
         "confidence": if hard.is_empty() { "medium" } else { "high" },
-        "terms": if deep { json!(terms(item)) } else { json!([]) }, "duplicates": [],
+        "terms": if deep { json!(terms(item)) } else { json!([]) }, "duplicates": duplicates,
     })
 }
 

@@ -15,11 +15,19 @@ export function story(data, act) {
       h("div.row", isPage(item.url) && link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
       data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was left out of the prompt or marked; check the work item's source before you trust it.`),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
+      data.duplicates?.items.length > 0 && duplicates(data.duplicates, item.key),
       findings.length ? findings.map((row, index) => finding(row, index === 0 && act.feedback, item.key)) : h("p.empty", "No findings yet."),
       sessions.length > 0 && part("Sessions", sessionTable(sessions)),
       part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", untimed(line.line)))))),
     ),
   ];
+}
+
+/** Items that report the same thing, by triage's word; each leads to its own page here. */
+function duplicates(group, own) {
+  const others = group.items.filter((item) => item.key !== own);
+  const beyond = group.total - group.items.length;
+  return part("Likely duplicates", h("ul.bullets", others.map((item) => h("li", h("a", { href: `#item/${item.key}` }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), beyond > 0 && h("li", `and ${beyond} more`)));
 }
 
 const part = (title, ...content) => h("section", h("h3", title), ...content);

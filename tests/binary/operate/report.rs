@@ -18,7 +18,11 @@ async fn a_run_can_be_read_in_every_form() {
             ("System.Title", "Two reports of one defect".into()),
         ])
     };
-    let twins = format!("- #{} Two reports of one defect; #{} Two reports", twin(), twin());
+    let twins = format!(
+        "- #{} Two reports of one defect (Both have the same title.)\n  - #{} Two reports",
+        twin(),
+        twin()
+    );
     let once = world.run(&["--once", "--quiet", "--json"]).await;
     assert_eq!(once.code(), 0, "{}", once.stderr);
     let run = once.json()["run"].as_str().unwrap().to_owned();
@@ -53,7 +57,7 @@ async fn a_run_can_be_read_in_every_form() {
     let said = world.run(&["report", "--format", "html", "--out", page.to_str().unwrap()]).await;
     assert_eq!((said.code(), said.stdout.as_str()), (0, ""), "{}", said.stderr);
     let html = std::fs::read_to_string(&page).unwrap();
-    assert!(html.contains("Two reports of one defect; #"), "{html}");
+    assert!(html.contains("Two reports of one defect: Both have the same title."), "{html}");
     assert!(html.contains("<h2>Spending</h2>") && html.contains(">triage</td>"), "{html}");
     assert_eq!(html.matches("<article ").count(), findings);
 

@@ -25,6 +25,7 @@ use tracker::{Letterbox, Tracker};
 /// An item as the tracker has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracked {
+    pub title: String,
     pub version: u32,
     pub rev: i64,
     pub open: bool,
@@ -112,6 +113,8 @@ pub struct Outside {
     pub undelivered: BTreeMap<i64, u32>,
     /// A file that every finding names.
     pub names_file: Option<String>,
+    /// Items that triage takes for duplicates of others.
+    pub duplicates: BTreeMap<i64, i64>,
     /// Files that the findings of single items name.
     pub names_files: BTreeMap<i64, Vec<String>>,
 }
@@ -156,7 +159,9 @@ impl World {
     pub fn add(&self, id: i64, version: u32, priority: i64) {
         let mut outside = self.outside.lock().unwrap();
         let changed_at = outside.tick();
-        outside.items.insert(id, Tracked { version, rev: 1, open: true, priority, changed_at });
+        let title = format!("Item {id}");
+        let item = Tracked { title, version, rev: 1, open: true, priority, changed_at };
+        outside.items.insert(id, item);
     }
 
     pub fn edit(&self, id: i64, change: impl FnOnce(&mut Tracked)) {

@@ -52,6 +52,15 @@ impl ScriptedSessions {
         own.chain(&outside.names_file).cloned().collect()
     }
 
+    fn name_duplicates(&self, verdicts: &mut serde_json::Value) {
+        let outside = self.world.outside.lock().unwrap();
+        for verdict in verdicts.as_array_mut().unwrap() {
+            if let Some(other) = verdict["id"].as_i64().and_then(|id| outside.duplicates.get(&id)) {
+                verdict["duplicates"] = json!([{ "id": other, "why": "Both say the same." }]);
+            }
+        }
+    }
+
     fn tell_start(&self, job: &Job) {
         let config = &self.world.config;
         self.journal.emit(Event::SessionRegistered {
@@ -126,6 +135,9 @@ impl ScriptedSessions {
         if let (Some(output), Stage::Deep) = (&mut end.output, job.session.stage) {
             let file = |path| json!({"path": path, "reason": "It is there."});
             output["files"] = self.named_files(&job).into_iter().map(file).collect();
+        }
+        if let Some(verdicts) = end.output.as_mut().and_then(|output| output.get_mut("verdicts")) {
+            self.name_duplicates(verdicts);
         }
         if play == Play::Hangs {
             self.world.outside.lock().unwrap().hanging += 1;

@@ -19,7 +19,7 @@ fn work_item(id: i64, tracked: &Tracked) -> WorkItem {
         id: ItemId(id),
         rev: tracked.rev,
         item_type: "Bug".into(),
-        title: format!("Item {id}"),
+        title: tracked.title.clone(),
         state: if tracked.open { "Active" } else { "Closed" }.into(),
         changed_at: tracked.changed_at,
         created_at: None,
