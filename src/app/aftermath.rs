@@ -66,8 +66,8 @@ impl Reporter {
     }
 
     async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {
-        let (project, now) = (&self.config.source.project, self.clock.now());
-        let report = Report::gather(store, scope, project, now).await?;
+        let (projects, now) = (self.config.projects(), self.clock.now());
+        let report = Report::gather(store, scope, &projects, now).await?;
         Ok(report.linked(code_links(&self.config)).without(&self.secrets.held().await))
     }
 }
@@ -92,7 +92,7 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
         tracing::error!(run_id = %run, %error, "could not read the outbox");
     }
     // Last: nobody waits for it, and a long history takes its time.
-    match score_findings(&setting.config.repository, &setting.clock, store).await {
+    match score_findings(&setting.config, &setting.clock, store).await {
         Ok(0) => {}
         Ok(findings) => {
             tracing::info!(run_id = %run, findings, "found commits that fix items with findings");

@@ -9,7 +9,7 @@ use crate::backtest::{LaterFix, fixes_of};
 use crate::clock::Clock;
 use crate::context::code_base_of;
 use crate::model::{Fix, FixCommit, ItemKey, SessionId};
-use crate::settings::Repository;
+use crate::settings::Config;
 use crate::store::{Journal, Store, StoreError, UnfixedFinding};
 
 /// A finding that old is no longer waited for.
@@ -20,7 +20,7 @@ const FIX_MAY_GROW: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Looks through the code bases for commits that name items with findings, and stores what they
 /// changed. Returns how many findings have something new.
 pub async fn score_findings(
-    repository: &Repository,
+    config: &Config,
     clock: &Clock,
     store: &Store,
 ) -> Result<usize, StoreError> {
@@ -29,7 +29,7 @@ pub async fn score_findings(
     let waiting = store.findings().awaiting_fix(back(WAIT_FOR_FIX), back(FIX_MAY_GROW)).await?;
     let mut by_code_base: BTreeMap<PathBuf, Vec<UnfixedFinding>> = BTreeMap::new();
     for finding in waiting {
-        let root = code_base_of(repository, &finding.area, &finding.item_type);
+        let root = code_base_of(config, finding.key.source(), &[&finding.area], &finding.item_type);
         by_code_base.entry(root.to_owned()).or_default().push(finding);
     }
     let mut found = Vec::new();

@@ -209,7 +209,7 @@ fn item(
     };
     past.repository = match &arguments.repo {
         Some(repository) => cwd.join(repository),
-        None => cwd.join(code_base_of(&config.repository, &past.area, &past.item_type)),
+        None => cwd.join(code_base_of(config, &config.source.name, &[&past.area], &past.item_type)),
     };
     Ok(past)
 }

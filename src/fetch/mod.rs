@@ -19,7 +19,7 @@ mod tracker;
 mod write_back;
 
 pub use credential::{Credential, FixedCredential};
-pub use guarded::Guarded;
+pub use guarded::{Guarded, Unusable, close_breaker};
 pub use http::Turns;
 pub use memory::{InMemory, Notebook};
 pub use tracker::{Connection, Probe, Tracker, connect};

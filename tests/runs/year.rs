@@ -142,8 +142,8 @@ async fn two_hundred_findings_are_scored_as_they_were_fixed_and_a_better_prompt_
         fates.iter().for_each(|fate| world.edit(fate.id, |item| item.open = false));
         world.clock.advance_ms(4 * DAY_MS);
         let store = Store::open(&world.state).unwrap();
-        score_findings(&world.config.repository, &world.clock, &store).await.unwrap();
-        let again = score_findings(&world.config.repository, &world.clock, &store).await.unwrap();
+        score_findings(&world.config, &world.clock, &store).await.unwrap();
+        let again = score_findings(&world.config, &world.clock, &store).await.unwrap();
         assert_eq!(again, 0, "nothing new, nothing told");
     }
     let store = Store::open(&world.state).unwrap();
