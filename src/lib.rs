@@ -22,7 +22,7 @@
 //! |---|---|---|---|
 //! | **commands** | [`cli`] | all below | parses the command line, prints, sets the exit code |
 //! | **app** | [`app`] | all below | builds everything from one configuration; daemon, `--once`, `--demo`, self-test |
-//! | **look back** | [`backtest`] | readers, edges, system, pure | the ranking against fixes of the past |
+//! | **look back** | [`backtest`] | readers, edges, system, pure, words | the ranking against fixes of the past |
 //! | **readers** | [`web`] → [`report`] | state, system, pure, words | show what the store holds: dashboard, health, metrics, reports, terminal |
 //! | **stages** | [`run`] | edges, state, ports, pure, words | one run, from fetch to record |
 //! | **edges** | [`config`], [`fetch`], [`context`], [`session`], [`simulate`] | ports, system, pure, words | files, the tracker, the code base, agent processes; and stand-ins for them |

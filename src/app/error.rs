@@ -55,6 +55,14 @@ pub enum CommandError {
     /// Wrong usage that only shows after parsing.
     #[error("{0}")]
     Usage(String),
+    /// A signal ended it.
+    #[error("{what}")]
+    Stopped {
+        /// By which signal.
+        code: Code,
+        /// How far it was.
+        what: String,
+    },
     /// Anything else the system says.
     #[error("{what}: {source}")]
     Io {
@@ -86,6 +94,7 @@ impl CommandError {
             Self::Lock(LockError::Held { .. }) => Code::NotNow,
             Self::Run(error) => run_code(error),
             Self::Usage(_) => Code::Usage,
+            Self::Stopped { code, .. } => *code,
             Self::Command(_) | Self::NotFound(_) | Self::Io { .. } => Code::Unexpected,
         }
     }
@@ -95,10 +104,6 @@ fn run_code(error: &RunError) -> Code {
     match error {
         RunError::Store(_) => Code::Store,
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error)),
-        RunError::SomeSources(_) => Code::SourcesFailed,
-        RunError::AllSources(unread) => {
-            unread.first().map_or(Code::Unavailable, |source| run_code(&source.error))
-        }
         RunError::AgentCredential(_) => Code::Credential,
         RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
         RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,

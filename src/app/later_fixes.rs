@@ -9,7 +9,7 @@ use crate::backtest::{LaterFix, fixes_of};
 use crate::clock::Clock;
 use crate::context::code_base_of;
 use crate::model::{Fix, FixCommit, ItemKey, SessionId};
-use crate::settings::Config;
+use crate::settings::{Config, Fixes};
 use crate::store::{Journal, Store, StoreError, UnfixedFinding};
 
 /// A finding that old is no longer waited for.
@@ -29,12 +29,13 @@ pub async fn score_findings(
     let waiting = store.findings().awaiting_fix(back(WAIT_FOR_FIX), back(FIX_MAY_GROW)).await?;
     let mut by_code_base: BTreeMap<PathBuf, Vec<UnfixedFinding>> = BTreeMap::new();
     for finding in waiting {
-        let root = code_base_of(config, finding.key.source(), &[&finding.area], &finding.item_type);
+        let root = code_base_of(&config.repository, &finding.area, &finding.item_type);
         by_code_base.entry(root.to_owned()).or_default().push(finding);
     }
     let mut found = Vec::new();
     for (root, findings) in by_code_base {
-        let searched = tokio::task::spawn_blocking(move || search(&root, &findings)).await;
+        let fixes = config.fixes.clone();
+        let searched = tokio::task::spawn_blocking(move || search(&root, &fixes, &findings)).await;
         found.extend(searched.unwrap_or_default());
     }
     let count = found.len();
@@ -47,14 +48,18 @@ pub async fn score_findings(
 
 /// What is new about the fixes of these findings. A code base without a readable history tells
 /// nothing.
-fn search(root: &Path, findings: &[UnfixedFinding]) -> Vec<(SessionId, ItemKey, Fix)> {
+fn search(
+    root: &Path,
+    fixes: &Fixes,
+    findings: &[UnfixedFinding],
+) -> Vec<(SessionId, ItemKey, Fix)> {
     let number = |key: &ItemKey| key.item_id().map(|id| id.0);
     let mut items: BTreeMap<i64, i64> = BTreeMap::new();
     for finding in findings {
         let Some(number) = number(&finding.key) else { continue };
         items.insert(number, finding.first_seen.as_second());
     }
-    let fixes = match fixes_of(root, None, &items) {
+    let fixes = match fixes_of(root, fixes, &items) {
         Ok(fixes) => fixes,
         Err(error) => {
             tracing::debug!(code_base = %root.display(), %error, "could not read the git history; fixes are not looked for");

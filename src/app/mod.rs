@@ -5,6 +5,7 @@
 //! place.
 
 pub mod aftermath;
+pub mod backtest;
 mod credential;
 pub mod daemon;
 pub mod demo;
@@ -28,7 +29,6 @@ mod startup;
 mod telemetry;
 mod temporary;
 mod timetable;
-mod trackers;
 pub mod waker;
 pub mod web;
 

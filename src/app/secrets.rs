@@ -15,7 +15,7 @@ use crate::settings::{AgentAuth, Config, Environment, HeldSecrets};
 pub struct SettingSecrets {
     config: Arc<Config>,
     environment: Environment,
-    credentials: Vec<Arc<dyn Credential>>,
+    credential: Arc<dyn Credential>,
 }
 
 impl SettingSecrets {
@@ -24,7 +24,7 @@ impl SettingSecrets {
         Self {
             config: Arc::clone(&setting.config),
             environment: setting.environment.clone(),
-            credentials: setting.credentials.clone(),
+            credential: Arc::clone(&setting.credential),
         }
     }
 }
@@ -33,11 +33,8 @@ impl Secrets for SettingSecrets {
     fn held(&self) -> BoxFuture<'_, HeldSecrets> {
         Box::pin(async move {
             // One that cannot be had now cannot have been told to anybody either.
-            let mut trackers = Vec::new();
-            for credential in &self.credentials {
-                trackers.extend(credential.current().await.ok());
-            }
-            HeldSecrets::of(&self.config, &self.environment, trackers)
+            let tracker = self.credential.current().await.ok();
+            HeldSecrets::of(&self.config, &self.environment, tracker)
         })
     }
 

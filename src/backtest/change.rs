@@ -1,28 +1,47 @@
 //! What a commit changed, from git's own description of it (pure).
 
+use crate::context::{Kind, Language};
 use crate::fixes::Change;
 
-/// Reads `git diff -U0 --no-prefix`: files that existed before, with the lines that were changed or
-/// removed, or between which something was added.
-pub fn parse(diff: &str) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
-    let mut path: Option<String> = None;
-    let mut in_hunks = false;
-    for line in diff.lines() {
+/// More code files than this are not remembered of one commit: it says nothing about any of them.
+const MOST: usize = 200;
+
+/// Reads a diff without context and prefixes line by line: files of the code that existed before,
+/// with the lines that were changed or removed, or between which something was added.
+#[derive(Default)]
+pub struct Reader {
+    changes: Vec<Change>,
+    /// Lines of the current file are kept.
+    kept: bool,
+    in_hunks: bool,
+}
+
+impl Reader {
+    pub fn line(&mut self, line: &str) {
         if line.starts_with("diff --git ") {
-            (path, in_hunks) = (None, false);
-        } else if let Some(old) = line.strip_prefix("--- ").filter(|_| !in_hunks) {
-            path = (old != "/dev/null").then(|| unquoted(old));
-            changes.extend(path.clone().map(|path| Change { path, lines: Vec::new() }));
+            (self.kept, self.in_hunks) = (false, false);
+        } else if let Some(old) = line.strip_prefix("--- ").filter(|_| !self.in_hunks) {
+            let path = (old != "/dev/null").then(|| unquoted(old));
+            let path = path.filter(|path| is_code(path) && self.changes.len() < MOST);
+            self.kept = path.is_some();
+            self.changes.extend(path.map(|path| Change { path, lines: Vec::new() }));
         } else if let Some(hunk) = line.strip_prefix("@@ -") {
-            in_hunks = true;
+            self.in_hunks = true;
             let range = hunk.split(' ').next().and_then(range);
-            if let (Some(change), Some(range), Some(_)) = (changes.last_mut(), range, &path) {
+            if let (Some(change), Some(range), true) = (self.changes.last_mut(), range, self.kept) {
                 change.lines.push(range);
             }
         }
     }
-    changes
+
+    pub fn finish(self) -> Vec<Change> {
+        self.changes
+    }
+}
+
+/// Tests and documents follow a fix; they do not say where it belongs.
+fn is_code(path: &str) -> bool {
+    Kind::of_path(path, Language::of_path(path).is_code()) == Kind::Source
 }
 
 /// `12,3` or `12`; with a length of 0 something was added after that line.
@@ -47,11 +66,13 @@ mod tests {
 
     #[test]
     fn files_that_existed_are_given_with_their_lines() {
-        let diff = "diff --git src/a.rs src/a.rs\nindex 1..2 100644\n--- src/a.rs\n+++ src/a.rs\n@@ -3,2 +3 @@ fn x\n-old\n--- a line that looks like a header\n+new\n@@ -9,0 +9,2 @@\n+more\ndiff --git n.rs n.rs\nnew file mode 100644\n--- /dev/null\n+++ n.rs\n@@ -0,0 +1 @@\n+x\ndiff --git \"a b\" \"a b\"\n--- \"a\\tb\"\n+++ \"a\\tb\"\n@@ -1 +1 @@\n-x\n+y\n";
+        let diff = "\ndiff --git src/a.rs src/a.rs\nindex 1..2 100644\n--- src/a.rs\n+++ src/a.rs\n@@ -3,2 +3 @@ fn x\n-old\n--- a line that looks like a header\n+new\n@@ -9,0 +9,2 @@\n+more\ndiff --git n.rs n.rs\nnew file mode 100644\n--- /dev/null\n+++ n.rs\n@@ -0,0 +1 @@\n+x\ndiff --git d.md d.md\n--- d.md\n+++ d.md\n@@ -1 +1 @@\n-x\n+y\ndiff --git \"a b\" \"a b\"\n--- \"a\\tb.rs\"\n+++ \"a\\tb.rs\"\n@@ -1 +1 @@\n-x\n+y\n";
         let expected = [
             Change { path: "src/a.rs".to_owned(), lines: vec![(3, 4), (9, 9)] },
-            Change { path: "a\tb".to_owned(), lines: vec![(1, 1)] },
+            Change { path: "a\tb.rs".to_owned(), lines: vec![(1, 1)] },
         ];
-        assert_eq!(parse(diff), expected);
+        let mut reader = Reader::default();
+        diff.lines().for_each(|line| reader.line(line));
+        assert_eq!(reader.finish(), expected);
     }
 }

@@ -1,14 +1,21 @@
 //! The commits that name items.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
 use super::{BacktestError, change};
+use crate::context::GitError;
 use crate::context::git::{self, Bounds};
-use crate::fixes::{Change, Commit, Numbers, Reason, links};
+use crate::fetch::{DevelopmentLink, LinkedItem};
+use crate::fixes::{Change, Commit, Link, Numbers, Reason, Rules, links, pull_request};
+use crate::settings::{FixNumbers, Fixes};
 
-const BOUNDS: Bounds = Bounds { time: Duration::from_secs(300), output: 1 << 30 };
+const BOUNDS: Bounds = Bounds { time: Duration::from_secs(300), output: 1 << 28 };
+
+/// Commits that are looked at to learn a host's habits, and how many make a habit.
+const LATEST: usize = 3000;
+const FEWEST: usize = 3;
 
 /// A commit that names an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,73 +25,250 @@ pub struct PastCommit {
     pub parent: Option<String>,
     /// Seconds since the epoch.
     pub time: i64,
+    /// When it was written, which may be long before it was merged.
+    pub written: i64,
     pub subject: String,
     pub reason: Reason,
     /// Its place, oldest first.
     pub order: usize,
 }
 
-/// What `commit` changed since `parent`, renames followed.
-pub fn changes(folder: &Path, parent: &str, commit: &str) -> Result<Vec<Change>, BacktestError> {
+/// What the tracker links, by commit and by pull request.
+#[derive(Debug, Clone, Default)]
+pub struct Artifacts {
+    commits: HashMap<String, Vec<i64>>,
+    pull_requests: HashMap<i64, Vec<i64>>,
+}
+
+impl Artifacts {
+    pub fn of(links: impl IntoIterator<Item = LinkedItem>) -> Self {
+        let mut artifacts = Self::default();
+        for (item, link) in links {
+            match link {
+                DevelopmentLink::Commit(id) => artifacts.commits.entry(id).or_default(),
+                DevelopmentLink::PullRequest(id) => artifacts.pull_requests.entry(id).or_default(),
+            }
+            .push(item.0);
+        }
+        artifacts
+    }
+
+    /// Items with such a link.
+    pub fn items(&self) -> impl Iterator<Item = i64> {
+        self.commits.values().chain(self.pull_requests.values()).flatten().copied()
+    }
+
+    fn links(&self, id: &str, commit: Commit<'_>) -> Vec<Link> {
+        let link = |reason| move |item: &i64| Link { item: *item, reason };
+        let direct = self.commits.get(id).into_iter().flatten().map(link(Reason::Artifact));
+        let request = pull_request(commit).and_then(|number| self.pull_requests.get(&number));
+        direct.chain(request.into_iter().flatten().map(link(Reason::PullRequest))).collect()
+    }
+}
+
+/// What a history says about the items that are asked for.
+#[derive(Debug, Default)]
+pub struct Linked {
+    /// The commits of each item, oldest first.
+    pub commits: BTreeMap<i64, Vec<PastCommit>>,
+    /// How many commits there are.
+    pub total: usize,
+    /// Commits that would name items if bare numbers were items, where they are not.
+    pub other_host: usize,
+    /// The clone does not hold the whole history.
+    pub shallow: bool,
+}
+
+/// What commits changed since their first parents, by commit; one whose past is not in this clone is
+/// left out. Renames are followed, and lines that differ in their spaces only are the same.
+pub fn changes_of<'a>(
+    folder: &Path,
+    commits: impl Iterator<Item = &'a PastCommit>,
+) -> HashMap<String, Vec<Change>> {
+    let pair = |commit: &PastCommit| Some(format!("{} {}\n", commit.id, commit.parent.as_ref()?));
+    let pairs: BTreeSet<String> = commits.filter_map(pair).collect();
+    let mut found = HashMap::new();
+    if changes_in(folder, pairs.iter().map(String::as_str).collect(), &mut found).is_err() {
+        // Git ends at the first object that is missing; then each is asked for alone.
+        for pair in pairs {
+            let id = pair.split(' ').next().unwrap_or_default();
+            if !found.contains_key(id) {
+                let mut alone = HashMap::new();
+                if changes_in(folder, pair.clone(), &mut alone).is_ok() {
+                    found.extend(alone);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn changes_in(
+    folder: &Path,
+    pairs: String,
+    found: &mut HashMap<String, Vec<Change>>,
+) -> Result<(), GitError> {
     let arguments = [
-        "diff",
+        "diff-tree",
+        "--stdin",
+        "--format=%x01%H",
+        "-r",
+        "--patch",
         "--unified=0",
         "--no-prefix",
         "--no-ext-diff",
         "--no-textconv",
         "--find-renames",
-        parent,
-        commit,
+        "--ignore-all-space",
     ];
-    let diff = git::output(folder, &arguments, BOUNDS)
-        .map_err(|source| BacktestError::Git { repository: folder.to_owned(), source })?;
-    Ok(change::parse(&String::from_utf8_lossy(&diff)))
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let (mut current, mut changes) = (None, change::Reader::default());
+    let mut finish = |current: Option<String>, changes: change::Reader| {
+        current.map(|id| found.insert(id, changes.finish()));
+    };
+    let read = git::records(folder, &arguments, pairs, (b'\n', BOUNDS.time), |line| {
+        let line = String::from_utf8_lossy(line);
+        match line.strip_prefix('\u{1}') {
+            Some(id) => finish(current.replace(id.to_owned()), std::mem::take(&mut changes)),
+            None => changes.line(&line),
+        }
+    });
+    // The last one is whole only if git ended well.
+    if read.is_ok() {
+        finish(current, changes);
+    }
+    read
 }
 
-/// What a bare number means here: hosts with issues of their own use it for those.
-pub fn numbers_of(repository: &Path) -> Result<Numbers, BacktestError> {
+/// How the items of this repository are named: as configured, or as its remote suggests.
+pub fn rules_of(repository: &Path, fixes: &Fixes) -> Rules {
+    let numbers = match fixes.numbers {
+        FixNumbers::Items => Numbers::Items,
+        FixNumbers::OtherHost => Numbers::OtherHost,
+        FixNumbers::Auto => numbers_of(repository),
+    };
+    Rules {
+        numbers,
+        patterns: fixes.patterns.clone(),
+        appended_pull_requests: appends_pull_requests(repository),
+    }
+}
+
+/// Does a host write commits here, and append the number of the pull request to their subjects?
+fn appends_pull_requests(repository: &Path) -> bool {
+    let count = format!("--max-count={LATEST}");
+    let arguments = ["log", &count, "--no-show-signature", "--format=%ce %s"];
+    let latest = git::output(repository, &arguments, BOUNDS).unwrap_or_default();
+    let by_host = |line: &&[u8]| {
+        let line = String::from_utf8_lossy(line);
+        let subject = line.strip_prefix("noreply@github.com ");
+        subject
+            .is_some_and(|subject| pull_request(Commit { subject, ..Commit::default() }).is_some())
+    };
+    latest.split(|byte| *byte == b'\n').filter(by_host).count() >= FEWEST
+}
+
+/// Hosts with issues of their own use a bare number for those.
+fn numbers_of(repository: &Path) -> Numbers {
     let arguments = ["config", "--local", "--get-regexp", r"^remote\..*\.url$"];
     // Without a remote git says that it found nothing.
     let remotes = git::output(repository, &arguments, BOUNDS).unwrap_or_default();
     let remotes = String::from_utf8_lossy(&remotes).to_lowercase();
     let other = ["github.com", "gitlab", "bitbucket", "codeberg", "gitea"];
     let other = other.iter().any(|host| remotes.contains(host));
-    Ok(if other { Numbers::OtherHost } else { Numbers::Items })
+    if other { Numbers::OtherHost } else { Numbers::Items }
 }
 
-/// The commits of each item, oldest first.
+/// The commits of the items that are `wanted`. The history is read once and as it comes.
 pub fn linked(
     repository: &Path,
-    numbers: Numbers,
+    rules: &Rules,
+    artifacts: &Artifacts,
     since: Option<i64>,
-) -> Result<HashMap<i64, Vec<PastCommit>>, BacktestError> {
-    let mut arguments =
-        vec!["log", "--topo-order", "--reverse", "--format=%x01%H%x00%P%x00%ct%x00%s%x00%b"];
+    wanted: impl Fn(i64) -> bool,
+) -> Result<Linked, BacktestError> {
+    let mut arguments = vec![
+        "log",
+        "--topo-order",
+        "--reverse",
+        "--encoding=UTF-8",
+        "--no-show-signature",
+        "--no-mailmap",
+        "--format=%x01%H%x00%P%x00%ct%x00%at%x00%s%x00%b",
+    ];
     let since = since.map(|since| format!("--since={since}"));
     arguments.extend(since.as_deref());
-    let output = git::output(repository, &arguments, BOUNDS)
-        .map_err(|source| BacktestError::Git { repository: repository.to_owned(), source })?;
-    let text = String::from_utf8_lossy(&output);
-    let mut found: HashMap<i64, Vec<PastCommit>> = HashMap::new();
-    for (order, record) in text.split('\u{1}').skip(1).enumerate() {
-        let mut fields = record.splitn(5, '\0');
-        let mut next = || fields.next().unwrap_or_default();
-        let (id, parents, time, subject, body) = (next(), next(), next(), next(), next());
-        let commit = Commit { subject, body, merge: parents.contains(' ') };
-        for link in links(commit, numbers) {
-            found.entry(link.item).or_default().push(PastCommit {
-                id: id.to_owned(),
-                parent: parents
-                    .split(' ')
-                    .next()
-                    .filter(|parent| !parent.is_empty())
-                    .map(str::to_owned),
-                time: time.parse().unwrap_or(0),
-                subject: subject.to_owned(),
-                reason: link.reason,
-                order,
-            });
+    let mut found = Linked { shallow: is_shallow(repository), ..Linked::default() };
+    let bare = Rules { numbers: Numbers::Items, ..rules.clone() };
+    let each = |record: &[u8]| {
+        let text = String::from_utf8_lossy(record);
+        let Some(raw) = RawCommit::parse(&text) else { return };
+        let order = found.total;
+        found.total += 1;
+        let mut all = artifacts.links(raw.id, raw.commit);
+        all.extend(links(raw.commit, rules));
+        all.retain(|link| wanted(link.item));
+        all.sort_unstable();
+        all.dedup_by_key(|link| link.item);
+        if rules.numbers == Numbers::OtherHost && all.is_empty() {
+            let would = links(raw.commit, &bare).iter().any(|link| wanted(link.item));
+            found.other_host += usize::from(would);
+        }
+        for link in all {
+            found.commits.entry(link.item).or_default().push(raw.past(link.reason, order));
+        }
+    };
+    git::records(repository, &arguments, String::new(), (1, BOUNDS.time), each)
+        .map_err(failed(repository))?;
+    Ok(found)
+}
+
+/// One record of the log.
+struct RawCommit<'a> {
+    id: &'a str,
+    parent: Option<&'a str>,
+    time: i64,
+    written: i64,
+    commit: Commit<'a>,
+}
+
+impl<'a> RawCommit<'a> {
+    fn parse(record: &'a str) -> Option<Self> {
+        let mut fields = record.splitn(6, '\0');
+        let mut next = || fields.next();
+        let (id, parents, time, written) = (next()?, next()?, next()?, next()?);
+        let (subject, body) = (next()?, next().unwrap_or_default());
+        let time = time.parse().unwrap_or(0);
+        Some(Self {
+            id: Some(id.trim()).filter(|id| !id.is_empty())?,
+            parent: parents.split(' ').next().filter(|parent| !parent.is_empty()),
+            time,
+            written: written.parse().unwrap_or(time).min(time),
+            commit: Commit { subject, body, merge: parents.contains(' ') },
+        })
+    }
+
+    fn past(&self, reason: Reason, order: usize) -> PastCommit {
+        PastCommit {
+            id: self.id.to_owned(),
+            parent: self.parent.map(str::to_owned),
+            time: self.time,
+            written: self.written,
+            subject: self.commit.subject.to_owned(),
+            reason,
+            order,
         }
     }
-    Ok(found)
+}
+
+fn is_shallow(repository: &Path) -> bool {
+    let asked = git::output(repository, &["rev-parse", "--is-shallow-repository"], BOUNDS);
+    asked.is_ok_and(|answer| answer.starts_with(b"true"))
+}
+
+fn failed(folder: &Path) -> impl FnOnce(GitError) -> BacktestError {
+    let repository = folder.to_owned();
+    move |source| BacktestError::Git { repository, source }
 }

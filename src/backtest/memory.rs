@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{BacktestError, PastItem, Request, Scored};
+use super::{BacktestError, Request, Scored};
+use crate::context::Subject;
 use crate::fixes::Change;
 use crate::private;
 
@@ -23,13 +24,9 @@ pub struct Memory {
 }
 
 /// Everything that the score depends on, the version of the ranking included.
-pub fn key(request: &Request, item: &PastItem, base: &str, gold: &[Change]) -> String {
-    let all = format!(
-        "{} {} {base} {gold:?} {:?}",
-        env!("CARGO_PKG_VERSION"),
-        request.tokens,
-        item.subject
-    );
+pub fn key(request: &Request, subject: &Subject, base: &str, gold: &[Change]) -> String {
+    let all =
+        format!("2 {} {} {base} {gold:?} {:?}", env!("CARGO_PKG_VERSION"), request.tokens, subject);
     Sha256::digest(all.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -1,11 +1,17 @@
 //! Would it have helped? Finished items and the commits that fixed them are the truth; nothing is
 //! asked of a model, so a backtest costs no money.
 //!
-//! For each item the code is laid out as it was before its first fix ([`PastTree`], a work tree of
-//! our own that borrows the objects of the user's repository and changes nothing there), the same
-//! query is built as in a run, and the ranking is compared with the files that the fix changed.
-//! Items are taken in the order of their fixes, so that the index moves from one commit to the next
-//! instead of starting anew. What was scored is kept in the backtest's folder: a second run goes on
+//! ```text
+//! tracker   finished items of a period, their links to commits        (or a file)
+//! plan      the commits that fixed each item, the code before them
+//! tracker   each item's text as it was before its fix
+//! work      that code laid out, indexed, ranked; compared with the files that the fix changed
+//! ```
+//!
+//! The code is laid out in a work tree of our own that borrows the objects of the user's repository
+//! and changes nothing there ([`PastTree`]). Items are taken in the order of their fixes, so that the
+//! index moves from one commit to the next instead of starting anew; the time line is cut in as many
+//! parts as there are workers. What was scored is kept in the backtest's folder: a second run goes on
 //! where the first was ended.
 
 mod change;
@@ -14,27 +20,30 @@ mod history;
 mod memory;
 mod page;
 mod past;
+mod plan;
 mod score;
 mod text;
+mod tracker;
+mod work;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 pub use fix::{LaterFix, fixes_of};
-pub use history::PastCommit;
+pub use history::{Artifacts, PastCommit};
 pub use page::render as render_html;
 pub use past::PastTree;
+pub use plan::{Plan, Task};
 pub use score::{Place, Scored, Table};
 pub use text::render;
+pub use tracker::{cleaned, finished_items, read_past_texts};
 
-use crate::context::{ContextError, Index, Options, Query, Subject, pack, rank, shown_lines};
-use crate::fixes::{Change, Numbers, Reason, Unusable};
-use memory::Memory;
-
-/// Ranked files that count: as many as a deep session is offered.
-const OFFERED: usize = 30;
+use crate::context::{ContextError, Subject};
+use crate::fetch::FetchError;
+use crate::fixes::Unusable;
+use crate::settings::Fixes;
 
 /// A finished item.
 #[derive(Debug, Clone)]
@@ -49,8 +58,8 @@ pub struct PastItem {
     pub item_type: String,
     /// Seconds since the epoch; a commit before it did not fix it.
     pub created_at: Option<i64>,
-    /// What a run would ask the index.
-    pub subject: Subject,
+    /// What a run would ask the index; none until its text of that time is read.
+    pub subject: Option<Subject>,
     /// The code base that the configuration gives it.
     pub repository: PathBuf,
 }
@@ -60,10 +69,14 @@ pub struct PastItem {
 pub struct Request {
     /// Where work trees, indexes and results are kept.
     pub folder: PathBuf,
-    /// What `#123` means; none: what the repository's remote suggests.
-    pub numbers: Option<Numbers>,
+    /// How commits name items.
+    pub fixes: Fixes,
+    /// Every code base of the configuration: a fix may be in another one than the item's.
+    pub code_bases: Vec<PathBuf>,
     /// Tokens of a packed context.
     pub tokens: usize,
+    /// Items worked on at the same time.
+    pub workers: usize,
 }
 
 /// Why an item could not be used.
@@ -78,6 +91,14 @@ pub enum Left {
     Fix(Unusable),
     /// The code before the fix is not in this clone.
     NoParent,
+    /// The tracker links commits that are not in this clone.
+    Elsewhere,
+    /// Another code base of the configuration holds the fix.
+    OtherCodeBase,
+    /// The folder of the code base came later.
+    NoFolder,
+    /// The tracker has no text of that time.
+    NoText,
 }
 
 impl Left {
@@ -90,6 +111,14 @@ impl Left {
             Self::NoParent => {
                 "the code before the fix is not in this clone (shallow or rewritten history)"
             }
+            Self::Elsewhere => {
+                "the commits that the tracker links are not in this history (another repository or branch, or rewritten)"
+            }
+            Self::OtherCodeBase => {
+                "another code base than the item's own holds the fix (repository.routes)"
+            }
+            Self::NoFolder => "the folder of the code base did not exist yet",
+            Self::NoText => "the tracker has no text of the item from before its fix",
         }
     }
 }
@@ -115,6 +144,8 @@ pub struct Report {
     /// Items that were not used, by reason.
     pub left: BTreeMap<String, usize>,
     pub outcomes: Vec<Outcome>,
+    /// What a person should know about the histories, such as a shallow clone.
+    pub notes: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -133,126 +164,41 @@ pub enum BacktestError {
         #[source]
         source: std::io::Error,
     },
+    #[error("cannot lay out commit {commit} in {}: is the disk full, or is a file of it missing in the repository? What was scored is kept; run the command again to go on", folder.display())]
+    LayOut { folder: PathBuf, commit: String },
+    #[error("stopped with {done} of {all} items scored; run the command again to go on from there")]
+    Stopped { done: usize, all: usize },
     #[error(transparent)]
     Context(#[from] ContextError),
+    #[error("cannot read finished items: {0}")]
+    Tracker(#[from] FetchError),
+    #[error(
+        "this source cannot list finished items; give them in a file: heartbeat backtest --items FILE"
+    )]
+    NoLookBack,
 }
 
-/// A fix to be predicted.
-struct Task<'a> {
-    item: &'a PastItem,
-    base: String,
-    /// Place of the base in the history, so that the index moves forward.
-    order: usize,
-    gold: Vec<Change>,
-    commits: Vec<(String, Reason)>,
+/// Where a backtest stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    pub done: usize,
+    pub all: usize,
 }
 
-/// Scores all items. `progress` hears how many are done of how many.
-pub fn run(
-    request: &Request,
-    items: &[PastItem],
-    mut progress: impl FnMut(usize, usize),
-) -> Result<Report, BacktestError> {
-    let mut by_repository: BTreeMap<&Path, Vec<&PastItem>> = BTreeMap::new();
-    for item in items {
-        by_repository.entry(&item.repository).or_default().push(item);
-    }
-    let mut outcomes = Vec::new();
-    for (repository, items) in by_repository {
-        let past = PastTree::open(repository, &request.folder)?;
-        let mut memory = Memory::open(&request.folder)?;
-        let (tasks, left) = plan(request, repository, &past, &items)?;
-        outcomes.extend(left);
-        for task in tasks {
-            progress(outcomes.len(), items.len());
-            let scored = score(request, &past, &task, &mut memory)?;
-            outcomes.push(outcome(task.item, scored.ok_or(Left::NoParent)));
-        }
-    }
-    progress(outcomes.len(), items.len());
-    outcomes.sort_by_key(|outcome| outcome.item);
-    Ok(score::report(outcomes))
-}
+/// What a backtest tells while it works; `false` ends it.
+pub type Watch<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
 
-fn outcome(item: &PastItem, result: Result<Scored, Left>) -> Outcome {
-    Outcome {
-        item: item.id,
-        title: item.title.clone(),
-        area: item.area.clone(),
-        item_type: item.item_type.clone(),
-        repository: item.repository.display().to_string(),
-        result,
-    }
-}
-
-/// Finds the fix of each item; those without one are told apart at once.
-fn plan<'a>(
-    request: &Request,
-    repository: &Path,
-    past: &PastTree,
-    items: &[&'a PastItem],
-) -> Result<(Vec<Task<'a>>, Vec<Outcome>), BacktestError> {
-    let since = items.iter().map(|item| item.created_at).min().flatten();
-    let numbers = match request.numbers {
-        Some(numbers) => numbers,
-        None => history::numbers_of(repository)?,
-    };
-    let linked = history::linked(repository, numbers, since)?;
-    let (mut tasks, mut left) = (Vec::new(), Vec::new());
-    for item in items {
-        let commits = linked.get(&item.id).map(Vec::as_slice).unwrap_or_default();
-        match task(past, item, commits)? {
-            Ok(task) => tasks.push(task),
-            Err(why) => left.push(outcome(item, Err(why))),
-        }
-    }
-    tasks.sort_by_key(|task| task.order);
-    Ok((tasks, left))
-}
-
-fn task<'a>(
-    past: &PastTree,
-    item: &'a PastItem,
-    commits: &[PastCommit],
-) -> Result<Result<Task<'a>, Left>, BacktestError> {
-    let changes = |parent: &str, commit: &str| history::changes(past.folder(), parent, commit);
-    let found = match fix::of_commits(commits, item.created_at, changes)? {
-        Ok(found) => found,
-        Err(why) => return Ok(Err(why)),
-    };
-    let first = found.commits.first();
-    let Some((base, order)) = first.and_then(|first| Some((first.parent.clone()?, first.order)))
-    else {
-        return Ok(Err(Left::NoParent));
-    };
-    let commits = found.commits.iter().map(|commit| (commit.id.clone(), commit.reason)).collect();
-    Ok(Ok(Task { item, base, order, gold: found.changes, commits }))
-}
-
-/// The score of one item; none if its past cannot be laid out.
-fn score(
-    request: &Request,
-    past: &PastTree,
-    task: &Task<'_>,
-    memory: &mut Memory,
-) -> Result<Option<Scored>, BacktestError> {
-    let key = memory::key(request, task.item, &task.base, &task.gold);
-    if let Some(known) = memory.get(&key) {
-        return Ok(Some(known));
-    }
-    if past.move_to(&task.base).is_err() {
-        return Ok(None);
-    }
-    let query = Query::of(&task.item.subject);
-    let question = |index: &Index| {
-        let ranked = rank(index, &query, OFFERED)?;
-        let packed = pack(index, &query, &ranked, request.tokens)?;
-        Ok((ranked, packed.text))
-    };
+/// Scores all items that can be used.
+pub fn run(request: &Request, plan: Plan, watch: &Watch<'_>) -> Result<Report, BacktestError> {
+    let Plan { tasks, left, notes } = plan;
+    let mut outcomes = work::score_all(request, tasks, left, watch)?;
+    // Without their work trees the indexes are of no use.
     let indexes = request.folder.join("index");
-    let ((ranked, text), _) = Index::ask(past.folder(), &indexes, &Options::default(), question)?;
-    let ranked: Vec<String> = ranked.into_iter().map(|file| file.path).collect();
-    let scored = Scored::of(&task.base, &task.commits, &task.gold, &ranked, &shown_lines(&text));
-    memory.put(&key, &scored)?;
-    Ok(Some(scored))
+    if indexes.is_dir()
+        && let Err(error) = crate::private::remove_folder(&indexes)
+    {
+        tracing::warn!(folder = %indexes.display(), %error, "could not remove the indexes of the backtest");
+    }
+    outcomes.sort_by_key(|outcome| outcome.item);
+    Ok(score::report(outcomes, notes))
 }

@@ -24,7 +24,7 @@ pub struct Scored {
     /// The commits that fixed it, and how they name the item.
     pub fixes: Vec<(String, Reason)>,
     pub places: Vec<Place>,
-    /// The first ten of the ranking.
+    /// The first of the ranking.
     pub first: Vec<String>,
     /// Share of the changed lines that the packed context shows.
     pub visible: f64,
@@ -44,7 +44,7 @@ impl Scored {
             base: base.to_owned(),
             fixes: fixes.to_vec(),
             places: gold.iter().map(place).collect(),
-            first: ranked.iter().take(10).cloned().collect(),
+            first: ranked.to_vec(),
             visible: visible(gold, shown),
         }
     }
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-pub fn report(outcomes: Vec<Outcome>) -> Report {
+pub fn report(outcomes: Vec<Outcome>, notes: Vec<String>) -> Report {
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
     let mut all: Vec<&Scored> = Vec::new();
     let mut groups: BTreeMap<&'static str, BTreeMap<String, Vec<&Scored>>> = BTreeMap::new();
@@ -140,5 +140,5 @@ pub fn report(outcomes: Vec<Outcome>) -> Report {
         (group, names.into_iter().map(|(name, scored)| (name, Table::of(&scored))).collect())
     });
     let (total, groups) = (Table::of(&all), groups.collect());
-    Report { total, groups, left, outcomes }
+    Report { total, groups, left, outcomes, notes }
 }

@@ -17,6 +17,7 @@ pub fn render(report: &Report) -> String {
     for (why, count) in &report.left {
         line(&mut out, &format!("  {count:>5}  {why}"));
     }
+    report.notes.iter().for_each(|note| line(&mut out, &format!("Note: {note}")));
     if used == 0 {
         line(
             &mut out,

@@ -4,32 +4,40 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Deserialize;
 
+use super::backtest_items;
 use super::error::CommandError;
 use super::exit::Code;
-use crate::backtest::{self, BacktestError, PastItem, Report, Request};
-use crate::clean::{Budget, clean_item};
-use crate::context::{Subject, code_base_of};
-use crate::fetch::ado::saved_item;
-use crate::fixes::Numbers;
+use super::report::parse_since;
+use crate::app::backtest::{BacktestOptions, PastItems, Step, backtest};
+use crate::backtest::{Report, Request, render, render_html};
 use crate::private;
 use crate::report::terminal::Progress;
-use crate::settings::Config;
+use crate::settings::{Config, FixNumbers};
+
+/// Workers that are used without being asked for; each has a work tree of its own.
+const MOST_WORKERS: usize = 4;
 
 /// Arguments of `heartbeat backtest`.
 #[derive(Debug, Clone, Args)]
 pub struct BacktestArgs {
-    /// Finished items, one JSON object per line: a work item as Azure DevOps gives it, or
-    /// {"id", "title", "text", "area", "type", "created"}; `-` reads standard input.
+    /// The tracker's finished items that changed since then: a duration such as 365d, a date, or a time
+    #[arg(long, value_name = "WHEN", default_value = "365d", conflicts_with = "items")]
+    pub since: String,
+    /// Finished items from a file instead, one JSON object per line: a work item as Azure DevOps gives
+    /// it, or {"id", "title", "text", "area", "type", "created"}; `-` reads standard input.
     #[arg(long, value_name = "FILE.jsonl")]
-    pub items: PathBuf,
+    pub items: Option<PathBuf>,
     /// The code base of all items [default: as repository.path and repository.routes say]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
-    /// What #123 in a commit message means.
-    #[arg(long, value_enum, default_value_t = NumbersArg::Auto)]
-    pub numbers: NumbersArg,
+    /// What #123 in a commit message means [default: as fixes.numbers says]
+    #[arg(long, value_enum)]
+    pub numbers: Option<FixNumbers>,
+    /// Items worked on at the same time; each needs a copy of the code base's files [default: one per
+    /// core, at most 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub jobs: Option<u8>,
     /// Output format [default: text, or json with --json]
     #[arg(long, value_enum)]
     pub format: Option<FormatArg>,
@@ -47,17 +55,6 @@ pub enum FormatArg {
     Html,
     /// Everything, for scripts
     Json,
-}
-
-/// What `#123` in a commit message means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum NumbersArg {
-    /// Items, unless the repository's remote is a host with issues of its own.
-    Auto,
-    /// The items of the file.
-    Items,
-    /// Something else; only AB#123 names an item.
-    OtherHost,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,8 +84,6 @@ pub enum BacktestCommandError {
     Page(#[source] minijinja::Error),
     #[error("cannot write the report as JSON: {0}")]
     Json(#[source] serde_json::Error),
-    #[error(transparent)]
-    Backtest(#[from] BacktestError),
 }
 
 impl From<BacktestCommandError> for CommandError {
@@ -97,145 +92,93 @@ impl From<BacktestCommandError> for CommandError {
     }
 }
 
-/// The short form of an item.
-#[derive(Deserialize)]
-struct PlainItem {
-    id: i64,
-    title: String,
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    area: String,
-    #[serde(default, rename = "type")]
-    item_type: String,
-    #[serde(default)]
-    created: Option<jiff::Timestamp>,
-}
-
-/// Runs the command.
-pub fn run(
-    arguments: &BacktestArgs,
-    config: &Config,
-    cwd: &Path,
-    folder: &Path,
-    progress: Progress,
-) -> Result<Report, BacktestCommandError> {
-    let items = items(arguments, config, cwd)?;
-    private::create_folder(folder)
-        .map_err(|source| BacktestCommandError::Folder { path: folder.to_owned(), source })?;
-    let request = Request {
-        folder: folder.to_owned(),
-        numbers: match arguments.numbers {
-            NumbersArg::Auto => None,
-            NumbersArg::Items => Some(Numbers::Items),
-            NumbersArg::OtherHost => Some(Numbers::OtherHost),
-        },
-        tokens: config.repository.context_tokens as usize,
-    };
-    let bar = bar(progress, items.len());
-    let report = backtest::run(&request, &items, |done, _| bar.set_position(done as u64));
-    bar.finish_and_clear();
-    Ok(report?)
-}
-
-fn bar(progress: Progress, items: usize) -> ProgressBar {
-    if progress != Progress::Live {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} items, {eta} left");
-    let bar = ProgressBar::new(items as u64);
-    style.map(|style| bar.clone().with_style(style)).unwrap_or(bar)
-}
-
-fn items(
-    arguments: &BacktestArgs,
-    config: &Config,
-    cwd: &Path,
-) -> Result<Vec<PastItem>, BacktestCommandError> {
-    let path = &arguments.items;
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin().lock())
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.map_err(|source| BacktestCommandError::Items { path: path.clone(), source })?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let items: Result<Vec<_>, _> = lines
-        .map(|(at, line)| {
-            let wrong =
-                |source| BacktestCommandError::Item { path: path.clone(), line: at + 1, source };
-            item(line, arguments, config, cwd).map_err(wrong)
-        })
-        .collect();
-    let items = items?;
-    if items.is_empty() {
-        return Err(BacktestCommandError::NoItems(path.clone()));
-    }
-    Ok(items)
-}
-
-fn item(
-    line: &str,
-    arguments: &BacktestArgs,
-    config: &Config,
-    cwd: &Path,
-) -> Result<PastItem, serde_json::Error> {
-    let value: serde_json::Value = serde_json::from_str(line)?;
-    let mut past = if value.get("fields").is_some() {
-        let item = saved_item(line, &config.source.text_fields)?;
-        let (full, tight) = (config.analyze.max_item_tokens, config.triage.max_item_tokens);
-        let budget = Budget::per_item(full, tight).with_doubtful(config.text.doubtful);
-        let clean = clean_item(item, &budget);
-        PastItem {
-            id: clean.facts.id.0,
-            title: clean.facts.title.clone(),
-            area: clean.facts.area_path.clone().unwrap_or_default(),
-            item_type: clean.facts.item_type.clone(),
-            created_at: clean.facts.created_at.map(jiff::Timestamp::as_second),
-            subject: Subject::of_item(&clean, None),
-            repository: PathBuf::new(),
-        }
-    } else {
-        let plain: PlainItem = serde_json::from_value(value)?;
-        PastItem {
-            id: plain.id,
-            subject: Subject::from_text(&format!("{}\n{}", plain.title, plain.text)),
-            title: plain.title,
-            area: plain.area,
-            item_type: plain.item_type,
-            created_at: plain.created.map(jiff::Timestamp::as_second),
-            repository: PathBuf::new(),
-        }
-    };
-    past.repository = match &arguments.repo {
-        Some(repository) => cwd.join(repository),
-        None => cwd.join(code_base_of(config, &config.source.name, &[&past.area], &past.item_type)),
-    };
-    Ok(past)
-}
-
 impl super::Context {
-    pub(super) fn backtest(&self, args: &BacktestArgs) -> Result<Code, CommandError> {
-        let request = crate::app::load_request(&self.global.overrides(), &self.environment)?;
-        let config = crate::config::load(&request)?.config;
+    pub(super) async fn backtest(&self, args: &BacktestArgs) -> Result<Code, CommandError> {
+        let load = crate::app::load_request(&self.global.overrides(), &self.environment)?;
+        let config = crate::config::load(&load)?.config;
         let folder = crate::app::state_folder(&config, &self.environment)?.join("backtest");
-        let report = run(args, &config, &request.cwd, &folder, self.progress())?;
+        private::create_folder(&folder)
+            .map_err(|source| BacktestCommandError::Folder { path: folder.clone(), source })?;
+        let items = match &args.items {
+            Some(file) => PastItems::Known(backtest_items::read(file, &config, &load.cwd)?),
+            None => {
+                let (zone, now) = (&config.schedule.timezone, self.clock.now());
+                PastItems::Since(parse_since(&args.since, zone, now)?)
+            }
+        };
+        let options = BacktestOptions {
+            items,
+            code_base: args.repo.as_ref().map(|repo| load.cwd.join(repo)),
+            request: request(args, &config, &load.cwd, folder),
+        };
+        let tell = teller(self.progress());
+        let report = backtest(&self.start_options(false), &config, options, tell).await?;
+        self.show_backtest(args, &report)?;
+        Ok(Code::Done)
+    }
+
+    fn show_backtest(&self, args: &BacktestArgs, report: &Report) -> Result<(), CommandError> {
         let default = if self.global.json { FormatArg::Json } else { FormatArg::Text };
         let text = match args.format.unwrap_or(default) {
-            FormatArg::Text => backtest::render(&report),
-            FormatArg::Html => {
-                backtest::render_html(&report).map_err(BacktestCommandError::Page)?
-            }
+            FormatArg::Text => render(report),
+            FormatArg::Html => render_html(report).map_err(BacktestCommandError::Page)?,
             FormatArg::Json => {
-                let json = serde_json::to_string_pretty(&report);
+                let json = serde_json::to_string_pretty(report);
                 format!("{}\n", json.map_err(BacktestCommandError::Json)?)
             }
         };
         match &args.out {
-            None => super::write_out(&text)?,
-            Some(path) => private::replace(path, text.as_bytes())
-                .map_err(|source| BacktestCommandError::Folder { path: path.clone(), source })?,
+            None => super::write_out(&text),
+            Some(path) => {
+                let write = private::replace(path, text.as_bytes());
+                let failed = |source| BacktestCommandError::Folder { path: path.clone(), source };
+                Ok(write.map_err(failed)?)
+            }
         }
-        Ok(Code::Done)
+    }
+}
+
+fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) -> Request {
+    let mut fixes = config.fixes.clone();
+    fixes.numbers = args.numbers.unwrap_or(fixes.numbers);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let code_bases = config.repository.code_bases().iter().map(|path| cwd.join(path)).collect();
+    Request {
+        folder,
+        fixes,
+        code_bases,
+        tokens: config.repository.context_tokens as usize,
+        workers: args.jobs.map_or(cores.min(MOST_WORKERS), usize::from),
+    }
+}
+
+/// Shows how far it is: a bar on a terminal, nothing elsewhere.
+fn teller(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
+    let bar = match progress {
+        Progress::Live => ProgressBar::new(0),
+        _ => ProgressBar::hidden(),
+    };
+    let spinner = ProgressStyle::with_template("{msg}").ok();
+    let full = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} items, {eta} left").ok();
+    move |step| {
+        let (style, message, place) = match step {
+            Step::Tracker => (&spinner, "asking the tracker for finished items".to_owned(), None),
+            Step::Histories { items } => {
+                (&spinner, format!("looking for the fixes of {items} items"), None)
+            }
+            Step::Texts { read, all } => (&full, "reading past texts".into(), Some((read, all))),
+            Step::Scores(at) => (&full, "scoring".into(), Some((at.done, at.all))),
+        };
+        style.iter().for_each(|style| bar.set_style(style.clone()));
+        bar.set_message(message);
+        if let Some((done, all)) = place {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+            if done >= all && matches!(step, Step::Scores(_)) {
+                bar.finish_and_clear();
+            }
+        } else {
+            bar.tick();
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub mod args;
 mod accuracy;
 pub mod backtest;
+mod backtest_items;
 pub mod clean;
 pub mod completions;
 pub mod context;
@@ -201,7 +202,7 @@ impl Context {
             Command::Config => self.show_config(),
             Command::Clean(args) => self.clean(args),
             Command::Context(args) => self.context(args),
-            Command::Backtest(args) => self.backtest(&args),
+            Command::Backtest(args) => self.on_runtime(self.backtest(&args)),
             Command::Accuracy(args) => self.on_runtime(self.accuracy(&args)),
             Command::Selftest(args) => self.on_runtime(unless_stopped(self.selftest(args))),
             Command::Status => self.on_runtime(self.status()),

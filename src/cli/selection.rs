@@ -147,7 +147,7 @@ mod tests {
     fn args(parked: bool, reason: Option<&str>, area: Option<&str>) -> RetryArgs {
         RetryArgs {
             item: None,
-            source: None,
+            source: false,
             provider: false,
             terms: Vec::new(),
             parked,

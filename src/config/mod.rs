@@ -10,11 +10,9 @@ mod error;
 mod file;
 mod init;
 mod keys;
-mod list;
 mod load;
 mod reload;
 pub mod show;
-mod source;
 mod validate;
 
 pub use credential::CredentialError;

@@ -67,13 +67,7 @@ pub(crate) fn output_for(
     }
     let (mut child, _known) = crate::exec::spawn_known(&mut command)?;
     let Some(stdout) = child.stdout.take() else { return Err(GitError::Failed) };
-    // Git answers while it reads, so neither may wait for the other.
-    let writer = child.stdin.take().map(|mut stdin| {
-        std::thread::spawn(move || {
-            // What git does not read it did not need.
-            let _git_ended = stdin.write_all(input.as_bytes());
-        })
-    });
+    let writer = child.stdin.take().map(|stdin| write_beside(stdin, input));
     let (send, receive) = mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -95,6 +89,73 @@ pub(crate) fn output_for(
         Ok(_) => Err(GitError::Failed),
         Err(_) => Err(GitError::TimedOut),
     }
+}
+
+/// Git answers while it reads, so neither may wait for the other.
+fn write_beside(mut stdin: std::process::ChildStdin, input: String) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        // What git does not read it did not need.
+        let _git_ended = stdin.write_all(input.as_bytes());
+    })
+}
+
+/// Runs git and hands over what it writes, cut at each `separator`, as it comes: memory does not grow
+/// with the history. It is ended when it says nothing for `silence`.
+pub(crate) fn records(
+    repository: &Path,
+    arguments: &[&str],
+    input: String,
+    (separator, silence): (u8, Duration),
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), GitError> {
+    let mut command = command(repository, arguments);
+    if !input.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let (mut child, _known) = crate::exec::spawn_known(&mut command)?;
+    let Some(mut stdout) = child.stdout.take() else { return Err(GitError::Failed) };
+    let writer = child.stdin.take().map(|stdin| write_beside(stdin, input));
+    let (send, receive) = mpsc::sync_channel::<std::io::Result<Vec<u8>>>(8);
+    let reader = std::thread::spawn(move || {
+        loop {
+            let mut chunk = vec![0; 1 << 16];
+            let read = stdout.read(&mut chunk).map(|count| chunk[..count].to_vec());
+            let over = !matches!(&read, Ok(chunk) if !chunk.is_empty());
+            if send.send(read).is_err() || over {
+                break;
+            }
+        }
+    });
+    let mut pending: Vec<u8> = Vec::new();
+    let end = loop {
+        match receive.recv_timeout(silence) {
+            Ok(Ok(chunk)) if chunk.is_empty() => break Ok(()),
+            Ok(Ok(chunk)) => {
+                pending.extend_from_slice(&chunk);
+                let Some(last) = memchr::memrchr(separator, &pending) else { continue };
+                pending[..last].split(|byte| *byte == separator).for_each(&mut each);
+                pending.drain(..=last);
+            }
+            Ok(Err(error)) => break Err(GitError::Io(error)),
+            Err(_) => break Err(GitError::TimedOut),
+        }
+    };
+    if end.is_err() {
+        child.kill()?;
+    }
+    drop(receive);
+    let status = child.wait()?;
+    // The pipes are closed now, so both end.
+    let _reader_panicked = reader.join();
+    let _writer_panicked = writer.map(std::thread::JoinHandle::join);
+    end?;
+    if !status.success() {
+        return Err(GitError::Failed);
+    }
+    if !pending.is_empty() {
+        each(&pending);
+    }
+    Ok(())
 }
 
 #[expect(

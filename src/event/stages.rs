@@ -107,7 +107,6 @@ fn unfinished(view: &RunView, reached: Reached) -> StageReport {
             RunOutcome::Completed
             | RunOutcome::NothingNew
             | RunOutcome::SomeFailed
-            | RunOutcome::SourcesFailed
             | RunOutcome::TriageFailed
             | RunOutcome::NotNow,
         ) => StageReport::plain(StageState::Done),

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{FailureClass, FetchError, FetchRequest, Notebook, Page, Pages, Source};
+use super::{
+    FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, LinkedItem, Notebook,
+    Page, Pages, Source,
+};
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{BoxFuture, Breaker, BreakerState};
+use crate::model::{BoxFuture, Breaker, BreakerState, ItemId, WorkItem};
 
 /// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the result
 /// of each read. Every change of the breaker is an event.
@@ -32,25 +35,12 @@ impl Guarded {
     ) -> Self {
         Self { inner, guard: Arc::new(Guard { notebook, clock, sink }) }
     }
-}
 
-/// Closes the breaker of a source and drops "not before", on an operator's request.
-pub async fn close_breaker(
-    notebook: Arc<Notebook>,
-    clock: Clock,
-    sink: Arc<dyn Sink>,
-) -> Result<(), FetchError> {
-    let guard = Guard { notebook, clock, sink };
-    guard.change("closed by hand", Breaker::close).await?;
-    guard.notebook.update(|remembered| remembered.not_before = None).await
-}
-
-/// A source that cannot be used as it is configured: every read says why.
-pub struct Unusable(pub FetchError);
-
-impl Source for Unusable {
-    fn open(&self, _: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
-        Box::pin(async { Err(self.0.clone()) })
+    /// Closes the breaker and drops "not before", on an operator's request.
+    pub async fn reset(&self) -> Result<(), FetchError> {
+        let change = |breaker: &mut Breaker| breaker.close();
+        self.guard.change("closed by hand", change).await?;
+        self.guard.notebook.update(|remembered| remembered.not_before = None).await
     }
 }
 
@@ -71,7 +61,6 @@ impl Guard {
             .await?;
         if from != to {
             self.sink.emit(Event::BreakerChanged {
-                source: self.notebook.name().to_owned(),
                 from: from.into_str().to_owned(),
                 to: to.into_str().to_owned(),
                 until: to.until(),
@@ -150,18 +139,69 @@ fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) 
     };
     let message = format!(
         "the circuit breaker of source {name:?} {cause}; no request was sent. Once the cause is \
-         fixed, `heartbeat retry --source {name}` closes it at once; a changed credential or \
+         fixed, `heartbeat retry --source` closes it at once; a changed credential or \
          configuration closes it automatically"
     );
     let error = FetchError::new(FailureClass::BreakerOpen, message);
     FetchError { not_before: Some(until), ..error }
 }
 
+impl Guarded {
+    /// A whole question, asked if the breaker lets it through; its result is recorded.
+    async fn ask<T>(
+        &self,
+        question: BoxFuture<'_, Result<T, FetchError>>,
+    ) -> Result<T, FetchError> {
+        let setting = self.admit().await?;
+        match question.await {
+            Ok(answer) => {
+                self.guard.record(Signal::Succeeded, "the source was read").await?;
+                Ok(answer)
+            }
+            Err(error) => Err(self.guard.failed(error, setting).await),
+        }
+    }
+
+    /// Passes the breaker, with a probe where it asks for one; gives the source's configuration.
+    async fn admit(&self) -> Result<Option<String>, FetchError> {
+        let setting = self.inner.configuration_fingerprint().await;
+        if self.guard.admit(setting.as_ref()).await? == Admission::Probe {
+            if let Err(error) = self.inner.check().await {
+                return Err(self.guard.failed(error, setting).await);
+            }
+            self.guard.record(Signal::ProbeSucceeded, "the probe succeeded").await?;
+        }
+        Ok(setting)
+    }
+}
+
 impl Source for Guarded {
+    fn finished(
+        &self,
+        request: FinishedRequest,
+    ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
+        Box::pin(self.ask(self.inner.finished(request)))
+    }
+
+    fn as_of(
+        &self,
+        ids: Vec<ItemId>,
+        at: jiff::Timestamp,
+    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+        Box::pin(self.ask(self.inner.as_of(ids, at)))
+    }
+
+    fn development_links(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
+        Box::pin(self.ask(self.inner.development_links(ids)))
+    }
+
     /// Bypasses the breaker: a light read says nothing about the health of the source.
     fn current_states(
         &self,
-        ids: Vec<crate::model::ItemId>,
+        ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<super::CurrentState>>, FetchError>> {
         self.inner.current_states(ids)
     }
@@ -169,20 +209,14 @@ impl Source for Guarded {
     /// Bypasses the breaker as well.
     fn still_matching(
         &self,
-        ids: Vec<crate::model::ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<crate::model::ItemId>>, FetchError>> {
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
         self.inner.still_matching(ids)
     }
 
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         Box::pin(async move {
-            let setting = self.inner.configuration_fingerprint().await;
-            if self.guard.admit(setting.as_ref()).await? == Admission::Probe {
-                if let Err(error) = self.inner.check().await {
-                    return Err(self.guard.failed(error, setting).await);
-                }
-                self.guard.record(Signal::ProbeSucceeded, "the probe succeeded").await?;
-            }
+            let setting = self.admit().await?;
             let pages = match self.inner.open(request).await {
                 Ok(pages) => pages,
                 Err(error) => return Err(self.guard.failed(error, setting).await),

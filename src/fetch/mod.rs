@@ -13,14 +13,16 @@ mod failure;
 mod guarded;
 mod http;
 mod json;
+mod look_back;
 pub mod memory;
 pub mod retry;
 mod tracker;
 mod write_back;
 
 pub use credential::{Credential, FixedCredential};
-pub use guarded::{Guarded, Unusable, close_breaker};
+pub use guarded::Guarded;
 pub use http::Turns;
+pub use look_back::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
 pub use memory::{InMemory, Notebook};
 pub use tracker::{Connection, Probe, Tracker, connect};
 pub use write_back::{WriteBack, Written};
@@ -132,6 +134,33 @@ pub trait Source: Send + Sync {
         &self,
         _ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Items that are done, in the order of their numbers. `None` if the source cannot look back.
+    fn finished(
+        &self,
+        _request: FinishedRequest,
+    ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// These items as they were at an instant; one that did not exist yet is left out. `None` if the
+    /// source keeps no revisions.
+    fn as_of(
+        &self,
+        _ids: Vec<ItemId>,
+        _at: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// The commits and pull requests that these items are linked to. `None` if the source has no
+    /// such links.
+    fn development_links(
+        &self,
+        _ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 }

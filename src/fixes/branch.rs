@@ -18,6 +18,10 @@ pub fn merged(subject: &str) -> Option<&str> {
     if let Some(rest) = subject.strip_prefix("Merge remote-tracking branch '") {
         return rest.split('\'').next();
     }
+    // Bitbucket: "Merged in bugfix/12-x (pull request #7)".
+    if let Some(rest) = subject.strip_prefix("Merged in ") {
+        return rest.split(' ').next();
+    }
     // Azure Repos and GitHub: "Merge pull request 12 from a/b into main", "… #12 from owner/branch".
     let rest = subject.strip_prefix("Merge pull request ")?;
     rest.split_once(" from ")?.1.split(' ').next()
@@ -95,6 +99,7 @@ mod tests {
         assert_eq!(merged("Merge branch 'bugfix/12-x' into main"), Some("bugfix/12-x"));
         assert_eq!(merged("Merge pull request 7 from users/a/12 into main"), Some("users/a/12"));
         assert_eq!(merged("Merge pull request #7 from ann/12-x"), Some("ann/12-x"));
+        assert_eq!(merged("Merged in bugfix/12-x (pull request #7)"), Some("bugfix/12-x"));
         assert_eq!(merged("Merge sort: fix comparison"), None);
         assert!(is_main("origin/main") && !is_main("feature/main-menu"));
     }

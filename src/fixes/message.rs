@@ -1,9 +1,15 @@
 //! Item numbers in commit messages.
+//!
+//! A number links where the message says that the commit is about the item: in the subject, after a
+//! word such as `Fixes` or `Refs`, at the beginning of a line, in a list after one of these. Items
+//! that are only told about (`since #12`, `follow-up to #12`, `as in #12`) are not linked.
 
-use super::{Link, Numbers, Reason, branch};
+use super::mention::{Form, Mention, mentions};
+use super::phrases::{BELONGS, KEYWORDS, OTHERS, Said};
+use super::{Link, Reason, Rules, branch};
 
 /// A commit as its message tells it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Commit<'a> {
     /// First line.
     pub subject: &'a str,
@@ -13,70 +19,23 @@ pub struct Commit<'a> {
     pub merge: bool,
 }
 
-/// Words that say that the commit settles the item.
-const KEYWORDS: &[&str] = &[
-    "fix",
-    "fixes",
-    "fixed",
-    "close",
-    "closes",
-    "closed",
-    "resolve",
-    "resolves",
-    "resolved",
-    "implements",
-    "implement",
-    "completes",
-    "complete",
-];
-
-/// Words before a number that make it something else than an item.
-const OTHER_THINGS: &[&str] = &[
-    "pr",
-    "prs",
-    "pull",
-    "request",
-    "requests",
-    "mr",
-    "build",
-    "step",
-    "part",
-    "attempt",
-    "try",
-    "case",
-    "test",
-    "line",
-    "page",
-    "chapter",
-    "figure",
-    "cve",
-    "rfc",
-    "pep",
-    "version",
-    "round",
-    "phase",
-    "item",
-    "example",
-    "comment",
-    "discussion",
-    "reverts",
-    "revert",
-];
-
 /// The items that a commit names, each once with its strongest reason, in the order of their numbers.
-pub fn links(commit: Commit<'_>, numbers: Numbers) -> Vec<Link> {
+pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     if is_revert(commit.subject) {
         return Vec::new();
     }
     let merged = branch::merged(commit.subject).filter(|_| commit.merge);
-    if merged.is_some_and(branch::is_main) {
+    // The main branch of a fork comes as a pull request.
+    let by_request = pull_request(commit).is_some();
+    if !by_request && merged.is_some_and(branch::is_main) {
         return Vec::new();
     }
     let mut found: Vec<Link> = Vec::new();
     let items = merged.map(branch::items).unwrap_or_default();
     found.extend(items.into_iter().map(|item| Link { item, reason: Reason::Branch }));
-    found.extend(in_line(commit.subject, numbers, true));
-    let mut listed = false;
+    let place = |place| Line { place, rules };
+    found.extend(place(Place::Subject).links(commit.subject));
+    let (mut listed, mut lone) = (false, Vec::new());
     for line in commit.body.lines() {
         let lower = line.trim().to_ascii_lowercase();
         if quotes_another(&lower) {
@@ -85,46 +44,61 @@ pub fn links(commit: Commit<'_>, numbers: Numbers) -> Vec<Link> {
         // The list may stand on the line of its heading or below it.
         let heading = lower.starts_with("related work item") || lower.starts_with("work item");
         listed = heading || (listed && starts_with_number(&lower));
-        let here = in_line(line, if listed { Numbers::Items } else { numbers }, false);
-        found.extend(here.map(|link| {
-            if listed {
-                Link { reason: Reason::RelatedItems.min(link.reason), ..link }
-            } else {
-                link
-            }
-        }));
+        let here = place(if listed { Place::Listed } else { Place::Body });
+        found.extend(here.links(line));
+        lone.extend(here.lone(line));
+    }
+    // Beside a subject that names no number, a line of numbers alone is the item's; elsewhere it is
+    // a list of what else to read.
+    if found.is_empty() && !commit.subject.contains('#') {
+        found = lone;
     }
     found.sort_unstable();
     found.dedup_by_key(|link| link.item);
     found
 }
 
-fn is_revert(subject: &str) -> bool {
-    subject.starts_with("Revert ")
-        || subject.starts_with("revert:")
-        || subject.starts_with("Revert:")
+/// The pull request that a commit merges, if its subject is one of those that hosts write.
+pub fn pull_request(commit: Commit<'_>) -> Option<i64> {
+    let number = |text: &str| {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        text[..digits].parse().ok()
+    };
+    let subject = commit.subject;
+    // Azure Repos: "Merged PR 55: title", "Merge pull request 55 from …"; GitHub: "… #55 from …".
+    for start in ["Merged PR ", "Merge pull request #", "Merge pull request ", "Merge PR #"] {
+        if let Some(rest) = subject.strip_prefix(start) {
+            return number(rest);
+        }
+    }
+    // A squashed one: "title (#55)".
+    let inside = subject.trim_end().strip_suffix(')')?.rsplit_once("(#")?.1;
+    let plain = !inside.is_empty() && inside.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { inside.parse().ok() } else { None }
 }
 
-/// Lines that tell of another commit or pull request.
+/// As git writes it; somebody who takes back something to fix another thing says it otherwise.
+fn is_revert(subject: &str) -> bool {
+    ["Revert \"", "Revert '", "revert:", "Revert:"].iter().any(|start| subject.starts_with(start))
+}
+
+/// Lines that tell of another commit or pull request, and boxes of a template that nobody ticked.
 fn quotes_another(lower: &str) -> bool {
-    [
-        "reverts ",
-        "this reverts",
-        "cherry-picked from",
-        "(cherry picked from",
-        "co-authored-by",
-        "reviewed-on",
-        "see also",
-        "follow-up to",
-        "follow up to",
-        "followup to",
-        "introduced in",
-        "introduced by",
-        "regression from",
-        "caused by",
-    ]
-    .iter()
-    .any(|start| lower.starts_with(start))
+    let bare = lower.trim_start_matches(['*', '-', ' ']);
+    bare.starts_with("[ ]")
+        || [
+            "reverts ",
+            "revert \"",
+            "this reverts",
+            "cherry-picked from",
+            "(cherry picked from",
+            "co-authored-by",
+            "reviewed-on",
+            "see also",
+            "> ",
+        ]
+        .iter()
+        .any(|start| lower.starts_with(start))
 }
 
 fn starts_with_number(lower: &str) -> bool {
@@ -132,47 +106,93 @@ fn starts_with_number(lower: &str) -> bool {
     bare.strip_prefix("ab").unwrap_or(bare).starts_with('#')
 }
 
-/// The numbers of one line with what they are. `subject`: is it a first line?
-fn in_line(line: &str, numbers: Numbers, subject: bool) -> impl Iterator<Item = Link> {
-    let mut links = Vec::new();
-    let mut keyword = false;
-    for (at, _) in line.match_indices('#') {
-        let (before, after) = (&line[..at], &line[at + 1..]);
-        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(item) = after[..digits].parse::<i64>() else { continue };
-        let (rest, glued) = (&after[digits..], before.chars().next_back());
-        if item == 0 || rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
-            continue;
+/// Where a line stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Subject,
+    Body,
+    /// Under `Related work items`.
+    Listed,
+}
+
+/// How one line is read.
+struct Line<'a> {
+    place: Place,
+    rules: &'a Rules,
+}
+
+impl Line<'_> {
+    fn links(&self, line: &str) -> Vec<Link> {
+        let mut links = Vec::new();
+        let mut earlier: Option<(usize, Option<Reason>)> = None;
+        for mention in mentions(line, self.rules, self.place == Place::Listed) {
+            // "Fixes #1, #2 and #3": what is said of the first holds for the whole list.
+            let inherited = earlier.filter(|(end, _)| {
+                *end <= mention.start && is_list_gap(&line[*end..mention.start])
+            });
+            let reason = match inherited {
+                Some((_, reason)) if mention.form != Form::Boards => reason,
+                _ => self.reason(line, &mention),
+            };
+            earlier = Some((mention.end, reason));
+            links.extend(reason.map(|reason| Link { item: mention.item, reason }));
         }
-        let boards = before.len() >= 2
-            && before.is_char_boundary(before.len() - 2)
-            && before[before.len() - 2..].eq_ignore_ascii_case("ab");
-        if boards {
-            links.push(Link { item, reason: Reason::Boards });
-            continue;
-        }
-        // `owner/name#12` and `C#7` and anchors of addresses.
-        if glued.is_some_and(|c| c.is_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '&')) {
-            continue;
-        }
-        if numbers == Numbers::OtherHost
-            || is_count(rest)
-            || appended_pull_request(before, rest, subject)
-        {
-            continue;
-        }
-        let word = last_word(before);
-        if OTHER_THINGS.contains(&word.as_str()) {
-            continue;
-        }
-        // "Fixes #1, #2 and #3": the keyword holds for the whole list.
-        let in_list = matches!(word.as_str(), "" | "and")
-            && before.trim_end().ends_with([',', '&', 'd'])
-            && keyword;
-        keyword = KEYWORDS.contains(&word.as_str()) || in_list;
-        links.push(Link { item, reason: if keyword { Reason::Keyword } else { Reason::Number } });
+        links
     }
-    links.into_iter()
+
+    /// The numbers of a line that holds nothing else.
+    fn lone(&self, line: &str) -> Vec<Link> {
+        let link = |mention: &Mention| Link { item: mention.item, reason: Reason::Number };
+        match mentions(line, self.rules, false).as_slice() {
+            all @ [first, ..]
+                if Said::before(&line[..first.start]).is_start()
+                    && holds_numbers_only(&line[first.end..]) =>
+            {
+                all.iter().map(link).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Why the number at this place is a link; none if it is not.
+    fn reason(&self, line: &str, mention: &Mention) -> Option<Reason> {
+        let (before, after) = (&line[..mention.start], &line[mention.end..]);
+        if mention.form == Form::Boards {
+            return Some(Reason::Boards);
+        }
+        if is_count(after) {
+            return None;
+        }
+        if self.place == Place::Listed {
+            return Some(Reason::RelatedItems);
+        }
+        let weak = if mention.form == Form::Pattern { Reason::Pattern } else { Reason::Number };
+        // "Crash on save (#34)" says nothing about the number, so what stands before does not matter.
+        if let Some(rest) = after_brackets(before, after) {
+            let ends_the_line = rest.trim_end_matches(['.', ' ']).is_empty();
+            // Hosts append the number of the pull request.
+            let appended = self.rules.appended_pull_requests && mention.form == Form::Number;
+            if ends_the_line || self.place == Place::Subject {
+                return (!(ends_the_line && appended)).then_some(weak);
+            }
+        }
+        let said = Said::before(before);
+        if said.denied || said.ends_with(OTHERS) {
+            return None;
+        }
+        if said.ends_with(KEYWORDS) {
+            return Some(Reason::Keyword);
+        }
+        (self.place == Place::Subject || said.ends_with(BELONGS)).then_some(weak)
+    }
+}
+
+/// What follows the brackets around a number, or around a list that it begins.
+fn after_brackets<'a>(before: &str, after: &'a str) -> Option<&'a str> {
+    let (inside, rest) = after.split_once(')').filter(|_| before.ends_with('('))?;
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'#');
+    let mut words = inside.split([',', ' ']).filter(|word| !word.is_empty());
+    words.all(|word| is_number(word) || matches!(word, "and" | "&")).then_some(rest)
 }
 
 /// `#5 of 10`, `#5/10`.
@@ -182,34 +202,34 @@ fn is_count(rest: &str) -> bool {
     after.trim_start().starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Hosts append the pull request's number to the subject of a squashed merge: `Fix crash (#34)`.
-fn appended_pull_request(before: &str, rest: &str, subject: bool) -> bool {
-    subject
-        && before.ends_with('(')
-        && rest.trim_end() == ")"
-        && last_word(before.trim_end_matches('(')) != "fixes"
+fn is_list_gap(gap: &str) -> bool {
+    let words = gap.split([',', '&', '+', '/', ' ']).filter(|word| !word.is_empty());
+    gap.len() <= 12 && { words }.all(|word| matches!(word, "and" | "or" | "AND"))
 }
 
-/// The word before a number, in lower case, without what stands between.
-fn last_word(before: &str) -> String {
-    let trimmed = before.trim_end_matches(|c: char| !c.is_alphanumeric());
-    // A full stop ends what was said before.
-    if before[trimmed.len()..].contains(['.', ';', '!', '?']) {
-        return String::new();
-    }
-    let word = trimmed.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or("");
-    if before[trimmed.len()..].contains(',') { String::new() } else { word.to_ascii_lowercase() }
+/// Nothing follows but more numbers.
+fn holds_numbers_only(after: &str) -> bool {
+    after.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | ' ' | '#' | '.' | ')' | ']'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixes::Numbers;
     use proptest::prelude::*;
 
-    fn of(message: &str, numbers: Numbers) -> Vec<(i64, Reason)> {
+    fn rules(numbers: Numbers) -> Rules {
+        Rules { numbers, patterns: Vec::new(), appended_pull_requests: false }
+    }
+
+    fn commit(message: &str) -> Commit<'_> {
         let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
-        let commit = Commit { subject, body, merge: subject.starts_with("Merge") };
-        links(commit, numbers).into_iter().map(|link| (link.item, link.reason)).collect()
+        Commit { subject, body, merge: subject.starts_with("Merge") }
+    }
+
+    fn of(message: &str, numbers: Numbers) -> Vec<(i64, Reason)> {
+        let found = links(commit(message), &rules(numbers));
+        found.into_iter().map(|link| (link.item, link.reason)).collect()
     }
 
     #[test]
@@ -234,7 +254,19 @@ mod tests {
             ("Merge branch 'bugfix/812-save' into main", vec![(812, Branch)]),
             ("#812: crash on save", vec![(812, Number)]),
             ("Crash on save (fixes #812)", vec![(812, Keyword)]),
+            ("Crash on save (#812).", vec![(812, Number)]),
+            ("Crash in the test, not on save (#812)", vec![(812, Number)]),
+            ("Crash on save (#812, #813)", vec![(812, Number), (813, Number)]),
             ("Resolved: #31", vec![(31, Keyword)]),
+            ("[Fix #31] Crash on save", vec![(31, Keyword)]),
+            ("gh-31: Crash on save", vec![(31, Number)]),
+            ("Crash\n\n* [x] Closes #31", vec![(31, Keyword)]),
+            ("Crash\n\nRefs #31, #32.", vec![(31, Number), (32, Number)]),
+            ("Crash\n\nThis is a partial fix for issue #31", vec![(31, Keyword)]),
+            ("Crash\n\nRelates to #31", vec![(31, Number)]),
+            ("Revert two changes\n\nFixes #31, and reverts #30.", vec![(31, Keyword)]),
+            ("Crash on save\n\n#31", vec![(31, Number)]),
+            ("Crash on save in the\nsecond tab (#31).", vec![(31, Number)]),
         ] {
             assert_eq!(of(message, Numbers::Items), expected, "{message}");
         }
@@ -243,7 +275,6 @@ mod tests {
     #[test]
     fn what_only_looks_like_a_link_is_none() {
         for message in [
-            "Crash on save (#34)",
             "Merged PR 55: Crash on save",
             "Merge pull request #55 from ann/topic",
             "Step #5 of 10",
@@ -257,9 +288,20 @@ mod tests {
             "Colour #123abc for links",
             "Follow-up\n\nFollow-up to #12",
             "PR #12 left this behind",
+            "Crash\n\nIn #12 the file was moved, and since #13 it is read.",
+            "Crash\n\nThis does not fix #12",
+            "Crash\n\n* [ ] Closes #12",
+            "Crash\n\n* #12 broke #13",
+            "Crash in PR #11\n\nReferences:\n#12 #13",
+            "Crash\n\nRevert \"Right sum (#12)\"",
+            "Crash\n\nThese are unused after PR #12 and #13.",
         ] {
             assert_eq!(of(message, Numbers::Items), vec![], "{message}");
         }
+        let squashed = commit("Crash on save (#34)");
+        let appended = Rules { appended_pull_requests: true, ..rules(Numbers::Items) };
+        assert_eq!(links(squashed, &appended), vec![]);
+        assert_eq!(pull_request(squashed), Some(34));
     }
 
     #[test]
@@ -269,11 +311,47 @@ mod tests {
         assert_eq!(of(listed, Numbers::OtherHost), vec![(14, Reason::RelatedItems)]);
     }
 
+    #[test]
+    fn a_team_may_name_its_own_way() {
+        let patterns = vec!["SHOP-{id}".to_owned(), "ticket {id}".to_owned()];
+        let rules = Rules { patterns, ..rules(Numbers::OtherHost) };
+        let of = |message| -> Vec<(i64, Reason)> {
+            links(commit(message), &rules).into_iter().map(|l| (l.item, l.reason)).collect()
+        };
+        assert_eq!(of("shop-12: crash"), vec![(12, Reason::Pattern)]);
+        assert_eq!(
+            of("Crash\n\nFixes SHOP-12, SHOP-13"),
+            vec![(12, Reason::Keyword), (13, Reason::Keyword)]
+        );
+        assert_eq!(of("Crash, Ticket 7"), vec![(7, Reason::Pattern)]);
+        assert_eq!(of("WORKSHOP-12 and SHOP-12b and SHOP-"), vec![]);
+        assert_eq!(of("Crash\n\nAs in SHOP-12 the sum is wrong"), vec![]);
+    }
+
+    #[test]
+    fn pull_requests_are_known_by_the_subjects_that_hosts_write() {
+        for (subject, expected) in [
+            ("Merged PR 55: Crash", Some(55)),
+            ("Merge pull request 56 from a/b into main", Some(56)),
+            ("Merge pull request #57 from ann/topic", Some(57)),
+            ("Crash on save (#58)", Some(58)),
+            ("Crash on save (fixes #58)", None),
+            ("Crash on save", None),
+            ("(#)", None),
+        ] {
+            assert_eq!(pull_request(commit(subject)), expected, "{subject}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn any_message_is_read_and_each_item_stands_once(subject in ".{0,80}", body in "(?s).{0,300}") {
+        fn any_message_is_read_and_each_item_stands_once(
+            subject in ".{0,80}", body in "(?s).{0,300}", pattern in ".{0,6}\\{id\\}.{0,3}"
+        ) {
             let commit = Commit { subject: &subject, body: &body, merge: false };
-            let found = links(commit, Numbers::Items);
+            let rules = Rules { patterns: vec![pattern], ..rules(Numbers::Items) };
+            let found = links(commit, &rules);
+            let _any = pull_request(commit);
             prop_assert!(found.windows(2).all(|pair| pair[0].item < pair[1].item));
         }
 

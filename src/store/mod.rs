@@ -36,7 +36,6 @@ mod pause;
 mod place;
 mod provider;
 mod readings;
-mod removed;
 mod results;
 mod retention;
 mod rows;

@@ -15,6 +15,5 @@ mod order;
 mod outage;
 mod outbox;
 mod panics;
-mod sources;
 mod world;
 mod year;

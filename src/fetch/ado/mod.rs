@@ -6,7 +6,7 @@
 //!
 //! What is honoured and where: addresses, versions and headers in `http`, `client` and `version`;
 //! the query language and its limits in `wiql`, `query` and `pages`; texts, identities and dates
-//! in `decode`; failures in `failure`; limits and "not before" in `http` and the notebook; writing
+//! in `decode`; finished items, their past texts and their links to commits in `look_back`; failures in `failure`; limits and "not before" in `http` and the notebook; writing
 //! in `write_back`; the revision stream in `reporting`.
 //!
 //! Items are read as they are now and not `asOf` the query: an edit in between is read early
@@ -32,6 +32,7 @@ mod decode;
 mod failure;
 mod fields;
 mod http;
+mod look_back;
 mod pages;
 mod probe;
 mod query;
@@ -53,11 +54,12 @@ use self::http::{Call, Transport};
 use super::http::Repeat;
 use super::retry::RetryPolicy;
 use super::{
-    Connection, Credential, CurrentState, FailureClass, FetchError, FetchRequest, Notebook, Pages,
-    Probe, Source as SourceTrait, Tracker, WriteBack, Written,
+    Connection, Credential, CurrentState, FailureClass, FetchError, FetchRequest, FinishedItem,
+    FinishedRequest, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait, Tracker, WriteBack,
+    Written,
 };
 use crate::clock::Clock;
-use crate::model::{BoxFuture, ItemId};
+use crate::model::{BoxFuture, ItemId, WorkItem};
 use crate::ports::SourceMemory;
 use crate::settings::{self, SourceAuth, SourceMode};
 
@@ -122,6 +124,16 @@ impl AdoSource {
     pub fn requests(&self) -> u64 {
         self.0.transport.requests()
     }
+
+    /// Asks about the past.
+    async fn look_back<T>(
+        &self,
+        question: impl Future<Output = Result<T, super::failure::Failure>>,
+    ) -> Result<Option<T>, FetchError> {
+        self.0.transport.load_agreed_versions().await?;
+        let answer = question.await;
+        answer.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
+    }
 }
 
 impl Inner {
@@ -174,6 +186,28 @@ impl SourceTrait for AdoSource {
             let rows = asked.map_err(|failure| failure.into_error(self.0.transport.now()))?;
             Ok(Some(rows.ids.into_iter().map(ItemId).collect()))
         })
+    }
+
+    fn finished(
+        &self,
+        request: FinishedRequest,
+    ) -> BoxFuture<'_, Result<Option<Vec<FinishedItem>>, FetchError>> {
+        Box::pin(async move { self.look_back(self.0.finished(request)).await })
+    }
+
+    fn as_of(
+        &self,
+        ids: Vec<ItemId>,
+        at: jiff::Timestamp,
+    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+        Box::pin(async move { self.look_back(self.0.items_as_of(&ids, at)).await })
+    }
+
+    fn development_links(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
+        Box::pin(async move { self.look_back(self.0.development_links(&ids)).await })
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {

@@ -56,11 +56,11 @@ impl Fields {
         }
     }
 
-    fn names(&self) -> Arc<Vec<String>> {
+    pub fn names(&self) -> Arc<Vec<String>> {
         Arc::clone(&self.names.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn decoder(&self) -> Arc<Decoder> {
+    pub fn decoder(&self) -> Arc<Decoder> {
         Arc::clone(&self.decoder.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -175,7 +175,7 @@ impl Inner {
         Ok(batch)
     }
 
-    async fn load_known_fields(&self) -> Result<(), Failure> {
+    pub async fn load_known_fields(&self) -> Result<(), Failure> {
         let learn = || async {
             let what = "the list of fields";
             let call = Call::get(vec!["_apis", "wit", "fields"], "fields", what);
@@ -202,12 +202,16 @@ impl Inner {
 
     /// Asks for items by id and without a project: an item that moved keeps its id.
     async fn send_for(&self, ids: &[ItemId], names: &[String]) -> Result<Answer, Failure> {
-        let body = json!({ "ids": ids, "fields": names, "errorPolicy": "omit" });
-        let path = vec!["_apis", "wit", "workitemsbatch"];
-        self.transport.send(&Call::post(path, "workItemsBatch", ITEMS, &body)).await
+        self.send_batch(&json!({ "ids": ids, "fields": names, "errorPolicy": "omit" })).await
     }
 
-    fn items_of(&self, answer: &Answer) -> Result<Vec<wire::Item>, Failure> {
+    /// Sends one request for items.
+    pub async fn send_batch(&self, body: &serde_json::Value) -> Result<Answer, Failure> {
+        let path = vec!["_apis", "wit", "workitemsbatch"];
+        self.transport.send(&Call::post(path, "workItemsBatch", ITEMS, body)).await
+    }
+
+    pub fn items_of(&self, answer: &Answer) -> Result<Vec<wire::Item>, Failure> {
         let list: wire::Listing<wire::Item> = self.transport.decode(answer, ITEMS)?;
         Ok(list.value.into_iter().flatten().collect())
     }
@@ -246,7 +250,7 @@ impl Inner {
     }
 
     /// Adds the newest comments, if configured, present, and the rate limit allows it.
-    async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
+    pub async fn with_comments(&self, decoded: Decoded) -> Result<WorkItem, Failure> {
         let Decoded { mut item, project, comment_count } = decoded;
         let wanted = self.config.comments;
         if wanted == 0 || comment_count <= 0 || self.transport.is_rate_limit_low().await {

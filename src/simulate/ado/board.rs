@@ -271,6 +271,27 @@ impl Board {
         Some(self.push(id, at, values, formats))
     }
 
+    /// Links an item to something in the code, which makes a revision, as links to pages do.
+    pub fn link_artifact(&mut self, id: i64, at: Timestamp, address: &str) {
+        if let Some(item) = self.items.get_mut(&id) {
+            let attributes = json!({ "resourceCreatedDate": at });
+            item.links
+                .push(json!({ "rel": "ArtifactLink", "url": address, "attributes": attributes }));
+            self.edit_at(id, at, Vec::new());
+        }
+    }
+
+    /// Adds a comment with a stated date, and its revision.
+    pub fn remark_at(&mut self, id: i64, at: Timestamp, text: &str) {
+        if let Some(remark) = self.remark(id, text, "html")
+            && let Some(item) = self.items.get_mut(&id)
+        {
+            let written = item.remarks.iter_mut().find(|known| known.id == remark.id);
+            written.into_iter().for_each(|known| known.at = at);
+            self.edit_at(id, at, vec![("System.History".into(), Some(Stored::text(text)))]);
+        }
+    }
+
     /// Adds a comment without a revision of its own; who edits makes that.
     pub fn remark(&mut self, id: i64, text: &str, format: &'static str) -> Option<Remark> {
         let (at, by) = (self.now(), Arc::clone(&self.me));

@@ -164,6 +164,23 @@ impl Simulator {
         id
     }
 
+    /// Adds an item with this number that was created at a time of the past.
+    pub fn add_past_item(&self, id: i64, created: Timestamp, fields: &[(&str, Value)]) {
+        let values = change(fields).into_iter();
+        let values = values.filter_map(|(name, value)| value.map(|value| (name.into(), value)));
+        self.server.lock().board.add(id, created, values.collect());
+    }
+
+    /// Links an item to a commit or a pull request by its `vstfs:///` address, as of a time.
+    pub fn link_artifact(&self, id: i64, at: Timestamp, address: &str) {
+        self.server.lock().board.link_artifact(id, at, address);
+    }
+
+    /// Adds a comment at a time of the past.
+    pub fn add_past_comment(&self, id: i64, at: Timestamp, text: &str) {
+        self.server.lock().board.remark_at(id, at, text);
+    }
+
     /// Changes fields of an item now; returns the new revision, or none if it is not there.
     pub fn edit_item(&self, id: i64, fields: &[(&str, Value)]) -> Option<i64> {
         self.server.lock().board.edit(id, change(fields))

@@ -4,6 +4,7 @@ mod breaker;
 mod canned;
 mod completeness;
 mod faults;
+mod look_back;
 mod odd_answers;
 mod options;
 mod proxy;

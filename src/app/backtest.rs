@@ -1,0 +1,162 @@
+//! A backtest from its items to its report: the tracker where it is asked, the histories, the scores.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jiff::Timestamp;
+
+use super::error::CommandError;
+use super::logging::{self, Purpose};
+use super::{Setting, Signals, StartOptions};
+use crate::backtest::{
+    self, Artifacts, BacktestError, PastItem, Plan, Progress, Report, Request, finished_items,
+    read_past_texts,
+};
+use crate::fetch::Source;
+use crate::settings::Config;
+use crate::store::{Journal, Store};
+
+/// Where the items come from.
+#[derive(Debug, Clone)]
+pub enum PastItems {
+    /// Read already.
+    Known(Vec<PastItem>),
+    /// The tracker's finished items that changed since then.
+    Since(Timestamp),
+}
+
+/// What a backtest is to do.
+pub struct BacktestOptions {
+    pub items: PastItems,
+    /// One code base for all items, in place of the configured ones.
+    pub code_base: Option<PathBuf>,
+    pub request: Request,
+}
+
+/// How far it is, for people who wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Finished items are asked for.
+    Tracker,
+    /// The histories are looked through.
+    Histories { items: usize },
+    /// Past texts are read.
+    Texts { read: usize, all: usize },
+    /// Items are scored.
+    Scores(Progress),
+}
+
+/// Runs it. The first signal ends it, and what was scored is kept.
+pub async fn backtest(
+    start: &StartOptions,
+    config: &Config,
+    options: BacktestOptions,
+    tell: impl Fn(Step) + Send + Sync + 'static,
+) -> Result<Report, CommandError> {
+    let mut signals = Signals::listen()?;
+    let (stop, tell) = (Arc::new(AtomicBool::new(false)), Arc::new(tell));
+    let stopped = Arc::clone(&stop);
+    let work = async {
+        let (plan, request) = plan(start, config, options, &*tell).await?;
+        let tell = Arc::clone(&tell);
+        let scored = tokio::task::spawn_blocking(move || {
+            let watch = |progress: Progress| {
+                tell(Step::Scores(progress));
+                !stopped.load(Ordering::Relaxed)
+            };
+            backtest::run(&request, plan, &watch)
+        });
+        Ok(scored.await.map_err(panicked)??)
+    };
+    tokio::pin!(work);
+    let ended = tokio::select! {
+        ended = &mut work => ended,
+        _ = signals.next() => {
+            stop.store(true, Ordering::Relaxed);
+            // Scoring ends after the items that are worked on, or at once with the second signal.
+            tokio::select! {
+                ended = &mut work => ended,
+                _ = signals.next() => Err(stopped_now()),
+            }
+        }
+    };
+    let code = signals.stopped_by();
+    ended.map_err(|error| match (error, code) {
+        (error, Some(code)) => CommandError::Stopped { code, what: error.to_string() },
+        (error, None) => error,
+    })
+}
+
+fn stopped_now() -> CommandError {
+    let what = "stopped; what was scored is kept, run the command again to go on from there";
+    CommandError::NotFound(what.to_owned())
+}
+
+fn panicked(_: tokio::task::JoinError) -> BacktestError {
+    BacktestError::Context(crate::context::ContextError::Worker)
+}
+
+/// Finds the items and their fixes.
+async fn plan(
+    start: &StartOptions,
+    config: &Config,
+    options: BacktestOptions,
+    tell: &(impl Fn(Step) + Sync),
+) -> Result<(Plan, Request), CommandError> {
+    let BacktestOptions { items, code_base, mut request } = options;
+    let mut source = None;
+    let (mut items, artifacts) = match items {
+        PastItems::Known(items) => (items, Artifacts::default()),
+        PastItems::Since(since) => {
+            tell(Step::Tracker);
+            let asked = source.insert(tracker(start).await?);
+            finished_items(asked.source.as_ref(), &asked.setting.config, since).await?
+        }
+    };
+    if let Some(asked) = &source {
+        // Its paths are those that runs use.
+        request.code_bases = asked.setting.config.repository.code_bases();
+    }
+    if let Some(code_base) = code_base {
+        items.iter_mut().for_each(|item| item.repository.clone_from(&code_base));
+        request.code_bases.clear();
+    }
+    tell(Step::Histories { items: items.len() });
+    let found = tokio::task::spawn_blocking(move || {
+        Plan::find(&request, items, &artifacts).map(|plan| (plan, request))
+    });
+    let (mut plan, request) = found.await.map_err(panicked)??;
+    if let Some(asked) = source {
+        let all = plan.all_tasks().count();
+        let progress = |read| tell(Step::Texts { read, all });
+        read_past_texts(asked.source.as_ref(), config, &mut plan, progress).await?;
+    }
+    Ok((plan, request))
+}
+
+/// The tracker as runs use it.
+struct Tracker {
+    setting: Setting,
+    source: Arc<dyn Source>,
+}
+
+async fn tracker(start: &StartOptions) -> Result<Tracker, CommandError> {
+    let (setting, _) = Setting::for_one_run(start, Purpose::DryRun).await?;
+    logging::start(&setting.config, start, Purpose::DryRun)?;
+    let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
+    let source: Arc<dyn Source> = Arc::new(setting.source(&journal)?);
+    Ok(Tracker { setting, source })
+}
+
+impl From<BacktestError> for CommandError {
+    fn from(error: BacktestError) -> Self {
+        match error {
+            BacktestError::Tracker(error) => Self::Run(crate::run::RunError::Fetch(error)),
+            BacktestError::Write { path, source } => {
+                Self::Io { what: format!("cannot write {}", path.display()), source }
+            }
+            other => Self::Command(Box::new(other)),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Which fix belongs to which item, and the code that was there before it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::history::{self, Artifacts, Linked};
+use super::{BacktestError, Left, Outcome, PastItem, Request, Scored, fix, past};
+use crate::context::Subject;
+use crate::context::git::{self, Bounds};
+use crate::fixes::{Change, Reason};
+
+/// A fix to be predicted.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub item: PastItem,
+    /// The commit before the fix.
+    pub base: String,
+    /// Seconds since the epoch: what the item said then was said before the fix.
+    pub before: i64,
+    /// What the fix changed, by paths within the code base.
+    pub gold: Vec<Change>,
+    /// The commits of the fix and how they name the item.
+    pub commits: Vec<(String, Reason)>,
+    /// Place of the base in the history, so that the index moves forward.
+    pub(super) order: usize,
+}
+
+/// What there is to do.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// By code base, in the order of the fixes.
+    pub tasks: BTreeMap<PathBuf, Vec<Task>>,
+    /// Items that cannot be used.
+    pub left: Vec<Outcome>,
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Looks through the histories once for all items. The repositories are only read.
+    pub fn find(
+        request: &Request,
+        items: Vec<PastItem>,
+        artifacts: &Artifacts,
+    ) -> Result<Self, BacktestError> {
+        let wanted: HashSet<i64> = items.iter().map(|item| item.id).collect();
+        let since = items.iter().map(|item| item.created_at).min().flatten();
+        let mut roots: BTreeSet<PathBuf> = items.iter().map(|i| i.repository.clone()).collect();
+        let needed = roots.clone();
+        roots.extend(request.code_bases.iter().cloned());
+        let (mut histories, mut plan) = (BTreeMap::new(), Self::default());
+        for root in roots {
+            // A code base that no item belongs to is only looked into if it can be.
+            match History::read(&root, request, artifacts, since, &wanted) {
+                Ok(history) => {
+                    plan.notes.extend(history.notes(&root));
+                    histories.insert(root, history);
+                }
+                Err(error) if needed.contains(&root) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let linked: HashSet<i64> = artifacts.items().collect();
+        for item in items {
+            match find_fix(&histories, &linked, &item) {
+                Ok(found) => {
+                    let tasks = plan.tasks.entry(item.repository.clone()).or_default();
+                    tasks.push(found.of_item(item));
+                }
+                Err(why) => plan.left.push(outcome(&item, Err(why))),
+            }
+        }
+        plan.tasks.values_mut().for_each(|tasks| tasks.sort_by_key(|task| task.order));
+        Ok(plan)
+    }
+
+    /// Every task.
+    pub fn all_tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values().flatten()
+    }
+
+    /// Gives each task the text its item had; those without one are left out.
+    pub fn reword(&mut self, mut texts: HashMap<i64, Subject>) {
+        for tasks in self.tasks.values_mut() {
+            for task in tasks.extract_if(.., |task| {
+                if let Some(subject) = texts.remove(&task.item.id) {
+                    task.item.subject = Some(subject);
+                }
+                task.item.subject.is_none()
+            }) {
+                self.left.push(outcome(&task.item, Err(Left::NoText)));
+            }
+        }
+    }
+}
+
+/// What one history says.
+struct History {
+    linked: Linked,
+    changes: HashMap<String, Vec<Change>>,
+    /// The code base's folder within its repository; empty: all of it.
+    prefix: String,
+}
+
+impl History {
+    fn read(
+        root: &Path,
+        request: &Request,
+        artifacts: &Artifacts,
+        since: Option<i64>,
+        wanted: &HashSet<i64>,
+    ) -> Result<Self, BacktestError> {
+        past::common_folder(root)?;
+        let rules = history::rules_of(root, &request.fixes);
+        let linked =
+            history::linked(root, &rules, artifacts, since, |item| wanted.contains(&item))?;
+        let changes = history::changes_of(root, linked.commits.values().flatten());
+        Ok(Self { linked, changes, prefix: prefix_of(root)? })
+    }
+
+    fn notes(&self, root: &Path) -> Vec<String> {
+        let root = root.display();
+        let mut notes = Vec::new();
+        if self.linked.shallow {
+            notes.push(format!(
+                "{root} is a shallow clone: only {} commits are known. `git fetch --unshallow` brings the rest.",
+                self.linked.total
+            ));
+        }
+        if self.linked.other_host > 0 {
+            notes.push(format!(
+                "{root} has a remote with issues of its own, so #123 is taken for one of those; {} commits would name items otherwise (--numbers items, or fixes.numbers).",
+                self.linked.other_host
+            ));
+        }
+        notes
+    }
+}
+
+/// Where `root` lies in its repository: `web/` or nothing.
+pub(super) fn prefix_of(root: &Path) -> Result<String, BacktestError> {
+    let bounds = Bounds { time: std::time::Duration::from_secs(30), output: 1 << 16 };
+    let prefix = git::output(root, &["rev-parse", "--show-prefix"], bounds)
+        .map_err(|source| BacktestError::Git { repository: root.to_owned(), source })?;
+    Ok(String::from_utf8_lossy(&prefix).trim_end().to_owned())
+}
+
+/// A task without its item.
+struct Found {
+    base: String,
+    before: i64,
+    gold: Vec<Change>,
+    commits: Vec<(String, Reason)>,
+    order: usize,
+}
+
+impl Found {
+    fn of_item(self, item: PastItem) -> Task {
+        let Self { base, before, gold, commits, order } = self;
+        Task { item, base, before, gold, commits, order }
+    }
+}
+
+fn find_fix(
+    histories: &BTreeMap<PathBuf, History>,
+    linked: &HashSet<i64>,
+    item: &PastItem,
+) -> Result<Found, Left> {
+    let history = histories.get(&item.repository).ok_or(Left::NoCommit)?;
+    let commits = history.linked.commits.get(&item.id).map(Vec::as_slice).unwrap_or_default();
+    let found = match fix::of_commits(commits, item.created_at, &history.changes) {
+        Err(Left::NoCommit) => {
+            let elsewhere = |history: &History| history.linked.commits.contains_key(&item.id);
+            return Err(if histories.values().any(elsewhere) {
+                Left::OtherCodeBase
+            } else if linked.contains(&item.id) {
+                Left::Elsewhere
+            } else {
+                Left::NoCommit
+            });
+        }
+        found => found?,
+    };
+    let first = found.commits.first().ok_or(Left::NoCommit)?;
+    let base = first.parent.clone().ok_or(Left::NoParent)?;
+    let within = |change: Change| {
+        let path = change.path.strip_prefix(&history.prefix)?.to_owned();
+        Some(Change { path, ..change })
+    };
+    let gold: Vec<Change> = found.changes.into_iter().filter_map(within).collect();
+    if gold.is_empty() {
+        return Err(Left::OtherCodeBase);
+    }
+    // What was said while the fix was written may tell of it already.
+    let existed = item.created_at.is_none_or(|created| created < first.written);
+    let before = if existed { first.written } else { first.time };
+    let commits = found.commits.iter().map(|commit| (commit.id.clone(), commit.reason)).collect();
+    Ok(Found { base, before, gold, commits, order: first.order })
+}
+
+pub(super) fn outcome(item: &PastItem, result: Result<Scored, Left>) -> Outcome {
+    Outcome {
+        item: item.id,
+        title: item.title.clone(),
+        area: item.area.clone(),
+        item_type: item.item_type.clone(),
+        repository: item.repository.display().to_string(),
+        result,
+    }
+}

@@ -1,0 +1,92 @@
+//! Finished items from the tracker, and what they said before they were fixed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use super::history::Artifacts;
+use super::{BacktestError, PastItem, Plan};
+use crate::clean::{Budget, clean_item};
+use crate::context::{Subject, code_base_of};
+use crate::fetch::{FinishedItem, FinishedRequest, Source};
+use crate::model::{CleanItem, ItemId, WorkItem};
+use crate::settings::Config;
+
+/// Items whose links are asked for at once.
+const AT_ONCE: usize = 200;
+/// Items that were fixed within the same hour are read as they were at its beginning, in one request.
+const HOUR: i64 = 3600;
+
+/// The finished items of a period and the commits that the tracker links to them.
+pub async fn finished_items(
+    source: &dyn Source,
+    config: &Config,
+    since: Timestamp,
+) -> Result<(Vec<PastItem>, Artifacts), BacktestError> {
+    let states = config.dedupe.terminal_states.clone();
+    let mut request = FinishedRequest { since, states, watched_only: true };
+    let mut found = source.finished(request.clone()).await?.ok_or(BacktestError::NoLookBack)?;
+    if found.is_empty() {
+        // The condition watches open items only, as the default one does.
+        request.watched_only = false;
+        found = source.finished(request).await?.unwrap_or_default();
+    }
+    let linked: Vec<ItemId> =
+        found.iter().filter(|item| item.development_links > 0).map(|item| item.id).collect();
+    let mut links = Vec::new();
+    for part in linked.chunks(AT_ONCE) {
+        links.extend(source.development_links(part.to_vec()).await?.unwrap_or_default());
+    }
+    let item = |item: FinishedItem| PastItem {
+        id: item.id.0,
+        repository: code_base(config, &item.area, &item.item_type),
+        title: item.title,
+        area: item.area,
+        item_type: item.item_type,
+        created_at: item.created_at.map(Timestamp::as_second),
+        subject: None,
+    };
+    Ok((found.into_iter().map(item).collect(), Artifacts::of(links)))
+}
+
+/// The code base that the configuration gives an item.
+fn code_base(config: &Config, area: &str, item_type: &str) -> PathBuf {
+    code_base_of(&config.repository, area, item_type).to_owned()
+}
+
+/// Reads what the planned items said before their fixes; `progress` hears how many were read.
+pub async fn read_past_texts(
+    source: &dyn Source,
+    config: &Config,
+    plan: &mut Plan,
+    mut progress: impl FnMut(usize),
+) -> Result<(), BacktestError> {
+    let mut by_moment: BTreeMap<i64, Vec<ItemId>> = BTreeMap::new();
+    for task in plan.all_tasks().filter(|task| task.item.subject.is_none()) {
+        let hour = task.before - task.before.rem_euclid(HOUR);
+        let existed = task.item.created_at.is_some_and(|created| created <= hour);
+        // One second before the fix: dates of commits are whole seconds.
+        let moment = if existed { hour } else { task.before - 1 };
+        by_moment.entry(moment).or_default().push(ItemId(task.item.id));
+    }
+    let (mut texts, mut read) = (HashMap::new(), 0);
+    for (moment, ids) in by_moment {
+        read += ids.len();
+        let Ok(at) = Timestamp::from_second(moment) else { continue };
+        let items = source.as_of(ids, at).await?.ok_or(BacktestError::NoLookBack)?;
+        for item in items {
+            let id = item.id.0;
+            texts.insert(id, Subject::of_item(&cleaned(config, item), None));
+        }
+        progress(read);
+    }
+    plan.reword(texts);
+    Ok(())
+}
+
+/// The item as a run would clean it.
+pub fn cleaned(config: &Config, item: WorkItem) -> CleanItem {
+    let (full, tight) = (config.analyze.max_item_tokens, config.triage.max_item_tokens);
+    clean_item(item, &Budget::per_item(full, tight).with_doubtful(config.text.doubtful))
+}

@@ -1,0 +1,210 @@
+//! `heartbeat backtest` with the tracker as source: finished items, their links to commits, and what
+//! they said before their fixes.
+
+use std::path::Path;
+
+use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::job::world::{World, text};
+
+const STEPS: &str = "Microsoft.VSTS.TCM.ReproSteps";
+
+fn day(day: u8) -> Timestamp {
+    format!("2026-03-{day:02}T10:30:00Z").parse().unwrap()
+}
+
+struct Team {
+    world: World,
+    simulator: Simulator,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Team {
+    fn new() -> Self {
+        let world = World::new(0);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let options = SimulatorOptions { items: 0, ..SimulatorOptions::default() };
+        let simulator = runtime.block_on(Simulator::start(options)).unwrap();
+        let team = Self { world, simulator, runtime };
+        let config = format!(
+            "[source]\nbase_url = {:?}\nproject = \"Parcel\"\ntoken_env = \"TOKEN\"\ncomments = 3\n[repository]\npath = \"code\"\nroutes = [{{ area = \"Parcel\\\\Web\", path = \"web\" }}]\n",
+            team.simulator.base_url()
+        );
+        std::fs::write(team.world.path().join("heartbeat.toml"), config).unwrap();
+        for code in ["code", "web"] {
+            let root = team.root(code);
+            std::fs::create_dir_all(root.join("src")).unwrap();
+            support::git(&root, &["init", "--quiet", "--initial-branch=main"]);
+            for name in ["invoice", "shipment", "customer", "warehouse", "label", "tariff"] {
+                team.write(code, name, "0");
+            }
+            team.commit(code, 1, "The beginning");
+        }
+        team
+    }
+
+    fn root(&self, code: &str) -> std::path::PathBuf {
+        self.world.path().join(code)
+    }
+
+    fn write(&self, code: &str, name: &str, value: &str) {
+        let text = format!("pub fn {name}_total() -> u32 {{\n    {value}\n}}\n");
+        std::fs::write(self.root(code).join(format!("src/{name}.rs")), text).unwrap();
+    }
+
+    fn commit(&self, code: &str, at: u8, message: &str) -> String {
+        let root = self.root(code);
+        support::git(&root, &["add", "--all"]);
+        let arguments = ["commit", "--quiet", "--allow-empty", "--message", message];
+        support::git_at(&root, &arguments, Some(day(at).as_second()));
+        let head = std::process::Command::new("git")
+            .arg("-C")
+            .arg(&root)
+            .args(["rev-parse", "HEAD"])
+            .output()
+            .unwrap();
+        String::from_utf8(head.stdout).unwrap().trim().to_owned()
+    }
+
+    /// A bug of the second of March.
+    fn item(&self, id: i64, area: &str, title: &str, steps: &str) {
+        let fields = [
+            ("System.Title", json!(title)),
+            ("System.WorkItemType", json!("Bug")),
+            ("System.State", json!("Active")),
+            ("System.AreaPath", json!(area)),
+            (STEPS, json!(steps)),
+        ];
+        self.simulator.add_past_item(id, day(2), &fields);
+    }
+
+    fn close(&self, id: i64, at: u8, steps: &str) {
+        let fields = [(STEPS, json!(steps)), ("System.State", json!("Closed"))];
+        self.simulator.bulk_edit(&[id], day(at), &fields);
+    }
+
+    fn run(&self, arguments: &[&str]) -> std::process::Output {
+        let mut all = vec!["backtest", "--since", "2026-01-01"];
+        all.extend(arguments);
+        self.world.heartbeat(&all).env("TOKEN", "x").output().unwrap()
+    }
+
+    fn report(&self) -> Value {
+        let output = self.run(&["--json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)))
+    }
+}
+
+fn result(report: &Value, item: i64) -> &Value {
+    let outcomes = report["outcomes"].as_array().unwrap();
+    &outcomes.iter().find(|one| one["item"] == item).unwrap()["result"]
+}
+
+#[test]
+fn items_of_the_tracker_are_scored_by_what_they_said_before_their_fix() {
+    let team = Team::new();
+    team.item(51, "Parcel\\Billing", "The invoice is wrong", "<p>invoice_total gives 0.</p>");
+    team.write("code", "invoice", "9");
+    let fix = team.commit("code", 5, "Right sum");
+    let address = format!("vstfs:///Git/Commit/p%2Fr%2F{fix}");
+    team.simulator.link_artifact(51, day(5), &address);
+    // What the developer wrote afterwards names another file.
+    team.close(51, 6, "<p>Cause: shipment_total, shipment.rs, shipment, shipment.</p>");
+    team.simulator.add_past_comment(51, day(6), "See tariff.rs, tariff_total.");
+
+    team.item(52, "Parcel\\Billing", "Labels", "<p>label_total</p>");
+    team.write("code", "label", "3");
+    team.commit("code", 7, "Merged PR 21: Print labels");
+    team.simulator.link_artifact(52, day(7), "vstfs:///Git/PullRequestId/p%2Fr%2F21");
+    team.close(52, 8, "");
+
+    let report = team.report();
+    let (invoice, label) = (&result(&report, 51)["Ok"], &result(&report, 52)["Ok"]);
+    assert_eq!(invoice["places"], json!([{ "path": "src/invoice.rs", "rank": 1 }]), "{report}");
+    assert_eq!(invoice["fixes"], json!([[fix, "artifact"]]));
+    assert_eq!(label["places"], json!([{ "path": "src/label.rs", "rank": 1 }]));
+    assert_eq!(label["fixes"][0][1], "pull_request");
+    assert_eq!(report["total"]["items"], 2);
+    let text = text(&team.run(&[]));
+    assert!(text.contains("2 of 2 finished items could be used"), "{text}");
+}
+
+#[test]
+fn why_an_item_cannot_be_used_is_told_apart() {
+    let team = Team::new();
+    let all = [
+        (61, "Parcel\\Web", "In the other code base"),
+        (62, "Parcel\\Billing", "Linked to a commit that is nowhere"),
+        (63, "Parcel\\Billing", "Never named"),
+        (64, "Parcel\\Billing", "Reformatted only"),
+        (65, "Parcel\\Billing", "Only new files"),
+    ];
+    for (id, area, title) in all {
+        team.item(id, area, title, "<p>Something.</p>");
+    }
+    team.write("code", "customer", "1");
+    team.commit("code", 5, "Fixes #61");
+    let gone = "vstfs:///Git/Commit/p%2Fr%2F0123456789abcdef0123456789abcdef01234567";
+    team.simulator.link_artifact(62, day(5), gone);
+    let path = team.root("code").join("src/tariff.rs");
+    let spaced = std::fs::read_to_string(&path).unwrap().replace("    0", "\t\t0");
+    std::fs::write(&path, spaced).unwrap();
+    team.commit("code", 6, "Tabs for #64");
+    team.write("code", "brand_new", "1");
+    team.commit("code", 7, "Fixes #65");
+    for (id, ..) in all {
+        team.close(id, 9, "<p>Done.</p>");
+    }
+    let report = team.report();
+    assert_eq!(result(&report, 61)["Err"], "other_code_base", "{report}");
+    assert_eq!(result(&report, 62)["Err"], "elsewhere");
+    assert_eq!(result(&report, 63)["Err"], "no_commit");
+    assert_eq!(result(&report, 64)["Err"], json!({ "fix": "no_known_file" }));
+    assert_eq!(result(&report, 65)["Err"], json!({ "fix": "no_known_file" }));
+    assert_eq!(report["total"]["items"], 0);
+}
+
+#[test]
+fn a_tracker_that_is_down_is_said_with_its_exit_code_and_a_shallow_clone_with_a_way_out() {
+    let team = Team::new();
+    team.item(71, "Parcel\\Billing", "invoice_total", "<p>invoice_total</p>");
+    team.write("code", "invoice", "9");
+    team.commit("code", 5, "Fixes #71");
+    team.close(71, 6, "<p>Done.</p>");
+    let shallow = team.world.path().join("shallow");
+    let address = format!("file://{}", team.root("code").display());
+    let words = ["clone", "--quiet", "--depth", "1", &address, shallow.to_str().unwrap()];
+    support::git(Path::new("/"), &words);
+    let output = team.run(&["--json", "--repo", shallow.to_str().unwrap()]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result(&report, 71)["Err"], "no_parent", "{report}");
+    assert!(report["notes"][0].as_str().unwrap().contains("git fetch --unshallow"), "{report}");
+
+    let Team { simulator, runtime, world } = team;
+    runtime.block_on(simulator.stop());
+    let arguments = ["backtest", "--since", "2026-01-01"];
+    let output = world.heartbeat(&arguments).env("TOKEN", "x").output().unwrap();
+    assert_eq!(output.status.code(), Some(69), "{}", text(&output));
+}
+
+#[test]
+fn bare_numbers_of_a_repository_on_another_host_are_not_items_unless_told() {
+    let team = Team::new();
+    team.item(81, "Parcel\\Billing", "invoice_total", "<p>invoice_total</p>");
+    team.write("code", "invoice", "9");
+    team.commit("code", 5, "Fixes #81");
+    team.close(81, 6, "<p>Done.</p>");
+    let remote = ["remote", "add", "origin", "https://github.com/owner/name"];
+    support::git(&team.root("code"), &remote);
+    let report = team.report();
+    assert_eq!(result(&report, 81)["Err"], "no_commit");
+    assert!(report["notes"].to_string().contains("--numbers items"), "{report}");
+    let output = team.run(&["--json", "--numbers", "items"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["total"]["items"], 1, "{report}");
+    let pattern = ["--json", "--set", "fixes.patterns=[\"Fixes #{id}\"]"];
+    let report: Value = serde_json::from_slice(&team.run(&pattern).stdout).unwrap();
+    assert_eq!(result(&report, 81)["Ok"]["fixes"][0][1], "pattern", "{report}");
+}
