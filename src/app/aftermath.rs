@@ -66,8 +66,8 @@ impl Reporter {
     }
 
     async fn gather(&self, store: &Store, scope: Scope) -> Result<Report, CommandError> {
-        let (project, now) = (&self.config.source.project, self.clock.now());
-        let report = Report::gather(store, scope, project, now).await?;
+        let (projects, now) = (self.config.projects(), self.clock.now());
+        let report = Report::gather(store, scope, &projects, now).await?;
         Ok(report.linked(code_links(&self.config)).without(&self.secrets.held().await))
     }
 }

@@ -8,12 +8,11 @@ use jiff::Timestamp;
 
 use super::error::CommandError;
 use super::logging::{self, Purpose};
-use super::{Setting, Signals, StartOptions};
+use super::{Setting, Signals, StartOptions, trackers};
 use crate::backtest::{
     self, Artifacts, BacktestError, PastItem, Plan, Progress, Report, Request, finished_items,
     read_past_texts,
 };
-use crate::fetch::Source;
 use crate::settings::Config;
 use crate::store::{Journal, Store};
 
@@ -105,48 +104,53 @@ async fn plan(
     tell: &(impl Fn(Step) + Sync),
 ) -> Result<(Plan, Request), CommandError> {
     let BacktestOptions { items, code_base, mut request } = options;
-    let mut source = None;
-    let (mut items, artifacts) = match items {
-        PastItems::Known(items) => (items, Artifacts::default()),
-        PastItems::Since(since) => {
-            tell(Step::Tracker);
-            let asked = source.insert(tracker(start).await?);
-            finished_items(asked.source.as_ref(), &asked.setting.config, since).await?
-        }
-    };
-    if let Some(asked) = &source {
-        // Its paths are those that runs use.
-        request.code_bases = asked.setting.config.repository.code_bases();
-    }
-    if let Some(code_base) = code_base {
-        items.iter_mut().for_each(|item| item.repository.clone_from(&code_base));
+    if code_base.is_some() {
         request.code_bases.clear();
     }
-    tell(Step::Histories { items: items.len() });
-    let found = tokio::task::spawn_blocking(move || {
-        Plan::find(&request, items, &artifacts).map(|plan| (plan, request))
-    });
-    let (mut plan, request) = found.await.map_err(panicked)??;
-    if let Some(asked) = source {
-        let all = plan.all_tasks().count();
-        let progress = |read| tell(Step::Texts { read, all });
-        read_past_texts(asked.source.as_ref(), config, &mut plan, progress).await?;
-    }
-    Ok((plan, request))
-}
-
-/// The tracker as runs use it.
-struct Tracker {
-    setting: Setting,
-    source: Arc<dyn Source>,
-}
-
-async fn tracker(start: &StartOptions) -> Result<Tracker, CommandError> {
+    let since = match items {
+        PastItems::Known(items) => {
+            let plan = find(&request, items, Artifacts::default(), code_base, tell).await?;
+            return Ok((plan, request));
+        }
+        PastItems::Since(since) => since,
+    };
     let (setting, _) = Setting::for_one_run(start, Purpose::DryRun).await?;
     logging::start(&setting.config, start, Purpose::DryRun)?;
+    if code_base.is_none() {
+        // Its paths are those that runs use.
+        request.code_bases = setting.config.code_bases();
+    }
     let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
-    let source: Arc<dyn Source> = Arc::new(setting.source(&journal)?);
-    Ok(Tracker { setting, source })
+    let mut all = Plan::default();
+    for tracker in trackers::trackers(&setting, &journal).iter() {
+        tell(Step::Tracker);
+        let source = tracker.source.as_ref();
+        let (items, artifacts) =
+            finished_items((&tracker.name, source), &setting.config, since).await?;
+        let mut plan = find(&request, items, artifacts, code_base.clone(), tell).await?;
+        let count = plan.all_tasks().count();
+        let progress = |read| tell(Step::Texts { read, all: count });
+        read_past_texts(source, config, &mut plan, progress).await?;
+        all.join(plan);
+    }
+    Ok((all, request))
+}
+
+/// Looks through the histories; `code_base` stands for all that are configured.
+async fn find(
+    request: &Request,
+    mut items: Vec<PastItem>,
+    artifacts: Artifacts,
+    code_base: Option<PathBuf>,
+    tell: &(impl Fn(Step) + Sync),
+) -> Result<Plan, CommandError> {
+    if let Some(code_base) = code_base {
+        items.iter_mut().for_each(|item| item.repository.clone_from(&code_base));
+    }
+    tell(Step::Histories { items: items.len() });
+    let request = request.clone();
+    let found = tokio::task::spawn_blocking(move || Plan::find(&request, items, &artifacts));
+    Ok(found.await.map_err(panicked)??)
 }
 
 impl From<BacktestError> for CommandError {

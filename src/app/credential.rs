@@ -6,10 +6,13 @@ use tokio::sync::Mutex;
 use crate::config::credential::source_credential;
 use crate::fetch::{Credential, FetchError};
 use crate::model::{BoxFuture, FailureClass};
-use crate::settings::{Config, Environment};
+use crate::settings::{Config, Environment, Source};
 
 /// The credential that the configuration names.
 pub struct ConfiguredCredential {
+    source: Source,
+    /// How the configuration calls it.
+    section: String,
     config: Config,
     environment: Environment,
     current: Mutex<Option<SecretString>>,
@@ -17,13 +20,22 @@ pub struct ConfiguredCredential {
 
 impl ConfiguredCredential {
     /// Nothing is read yet.
-    pub fn new(config: &Config, environment: &Environment) -> Self {
-        let (config, environment) = (config.clone(), environment.clone());
-        Self { config, environment, current: Mutex::new(None) }
+    pub fn new(source: &Source, config: &Config, environment: &Environment) -> Self {
+        let section = match config.source_list.is_empty() {
+            true => "[source]".to_owned(),
+            false => format!("source {:?}", source.name),
+        };
+        Self {
+            source: source.clone(),
+            section,
+            config: config.clone(),
+            environment: environment.clone(),
+            current: Mutex::new(None),
+        }
     }
 
     async fn resolve(&self) -> Result<SecretString, FetchError> {
-        source_credential(&self.config, &self.environment)
+        source_credential(&self.source, &self.config, &self.environment)
             .await
             .map_err(|error| FetchError::new(FailureClass::Auth, error.to_string()))
     }
@@ -45,8 +57,7 @@ impl Credential for ConfiguredCredential {
     /// A variable stays what it is; a file or a command may give another one.
     fn refresh(&self) -> BoxFuture<'_, Result<bool, FetchError>> {
         Box::pin(async move {
-            let source = &self.config.source;
-            let from_variable = self.environment.raw(&source.token_env).is_some();
+            let from_variable = self.environment.raw(&self.source.token_env).is_some();
             if from_variable {
                 return Ok(false);
             }
@@ -56,13 +67,13 @@ impl Credential for ConfiguredCredential {
     }
 
     fn origin(&self) -> String {
-        let source = &self.config.source;
+        let Self { source, section, .. } = self;
         if self.environment.raw(&source.token_env).is_some() {
-            format!("the variable {} ([source] token_env)", source.token_env)
+            format!("the variable {} ({section} token_env)", source.token_env)
         } else if !source.token_file.as_os_str().is_empty() {
-            format!("the file {} ([source] token_file)", source.token_file.display())
+            format!("the file {} ({section} token_file)", source.token_file.display())
         } else {
-            "[source] token_command".into()
+            format!("{section} token_command")
         }
     }
 }

@@ -5,7 +5,6 @@
 //! ticks, so a late, doubled or lost wake-up costs nothing and no scheduled time is used twice.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
@@ -75,7 +74,7 @@ pub async fn follow(options: &StartOptions) -> Result<Code, CommandError> {
     let telemetry = logging::start(&reloader.current().config, options, Purpose::Service)?;
     super::guard_children();
     let make = |config: Config| {
-        let credential = demo.as_ref().map(|demo| Arc::clone(&demo.setting.credential));
+        let credential = demo.as_ref().and_then(|demo| demo.setting.credentials.first().cloned());
         let setting = Setting::new(config, options, credential, &request.cwd)?;
         Ok(Setting { telemetry: telemetry.clone(), ..setting })
     };

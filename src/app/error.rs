@@ -104,6 +104,10 @@ fn run_code(error: &RunError) -> Code {
     match error {
         RunError::Store(_) => Code::Store,
         RunError::Fetch(error) => Code::of_run(crate::run::fetch_outcome(error)),
+        RunError::SomeSources(_) => Code::SourcesFailed,
+        RunError::AllSources(unread) => {
+            unread.first().map_or(Code::Unavailable, |source| run_code(&source.error))
+        }
         RunError::AgentCredential(_) => Code::Credential,
         RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_) => Code::Config,
         RunError::FirstRun(_) | RunError::CannotStart(_) => Code::NotNow,

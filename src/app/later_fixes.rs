@@ -29,7 +29,7 @@ pub async fn score_findings(
     let waiting = store.findings().awaiting_fix(back(WAIT_FOR_FIX), back(FIX_MAY_GROW)).await?;
     let mut by_code_base: BTreeMap<PathBuf, Vec<UnfixedFinding>> = BTreeMap::new();
     for finding in waiting {
-        let root = code_base_of(&config.repository, &finding.area, &finding.item_type);
+        let root = code_base_of(config, finding.key.source(), &[&finding.area], &finding.item_type);
         by_code_base.entry(root.to_owned()).or_default().push(finding);
     }
     let mut found = Vec::new();

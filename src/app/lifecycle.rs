@@ -162,11 +162,14 @@ fn log_run(run_id: &str, work_item_id: &str, event: &Event) {
             info!(target: TARGET, run_id, work_items = triaged, sessions_to_create = deep, failed,
                 "analyse");
         }
-        Event::FetchFailed { class, message } => {
-            error!(target: TARGET, run_id, class, message, "fetch failed");
+        Event::SourceRead { source, items, requests, .. } => {
+            info!(target: TARGET, run_id, source, items, requests, "source read");
         }
-        Event::BreakerChanged { from, to, reason, .. } => {
-            warn!(target: TARGET, run_id, from, to, reason, "breaker");
+        Event::FetchFailed { source, class, message } => {
+            error!(target: TARGET, run_id, source, class, message, "fetch failed");
+        }
+        Event::BreakerChanged { source, from, to, reason, .. } => {
+            warn!(target: TARGET, run_id, source, from, to, reason, "breaker");
         }
         Event::ProviderBreakerChanged { from, to, reason, .. } => {
             warn!(target: TARGET, run_id, from, to, reason, "provider circuit breaker changed");

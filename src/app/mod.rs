@@ -29,6 +29,7 @@ mod startup;
 mod telemetry;
 mod temporary;
 mod timetable;
+mod trackers;
 pub mod waker;
 pub mod web;
 

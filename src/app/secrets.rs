@@ -15,7 +15,7 @@ use crate::settings::{AgentAuth, Config, Environment, HeldSecrets};
 pub struct SettingSecrets {
     config: Arc<Config>,
     environment: Environment,
-    credential: Arc<dyn Credential>,
+    credentials: Vec<Arc<dyn Credential>>,
 }
 
 impl SettingSecrets {
@@ -24,7 +24,7 @@ impl SettingSecrets {
         Self {
             config: Arc::clone(&setting.config),
             environment: setting.environment.clone(),
-            credential: Arc::clone(&setting.credential),
+            credentials: setting.credentials.clone(),
         }
     }
 }
@@ -33,8 +33,11 @@ impl Secrets for SettingSecrets {
     fn held(&self) -> BoxFuture<'_, HeldSecrets> {
         Box::pin(async move {
             // One that cannot be had now cannot have been told to anybody either.
-            let tracker = self.credential.current().await.ok();
-            HeldSecrets::of(&self.config, &self.environment, tracker)
+            let mut trackers = Vec::new();
+            for credential in &self.credentials {
+                trackers.extend(credential.current().await.ok());
+            }
+            HeldSecrets::of(&self.config, &self.environment, trackers)
         })
     }
 

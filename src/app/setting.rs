@@ -3,23 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::credential::ConfiguredCredential;
 use super::demo::{self, Demo, Fresh, Watched};
 use super::error::CommandError;
 use super::logging::Purpose;
-use super::publisher::TrackerPublisher;
 use super::secrets::SettingSecrets;
 use super::web::Observers;
-use super::{Telemetry, TemporaryFolder};
+use super::{Telemetry, TemporaryFolder, trackers};
 use crate::clock::Clock;
 use crate::config::{Discover, FlagValue, LoadRequest, Loaded, load};
 use crate::context::CodeBases;
 use crate::event::Trigger;
-use crate::fetch::{Connection, Credential, Guarded, Tracker, Turns, connect};
+use crate::fetch::{Credential, Turns};
 use crate::model::RunId;
 use crate::prompt::Prompts;
 use crate::report::terminal::Progress;
-use crate::run::{Edges, Publisher, RunContext, RunError};
+use crate::run::{Edges, RunContext};
 use crate::session::{
     LiveSessions, MachineGate, Slots, StopHandle, SupervisedSessions, Supervisor,
     SupervisorSettings,
@@ -81,8 +79,7 @@ pub fn load_request(
 
 /// Without a file and without the keys that every run needs, nothing was set up yet.
 pub fn ensure_configured(loaded: &Loaded) -> Result<(), CommandError> {
-    let source = &loaded.config.source;
-    if loaded.file.is_none() && source.base_url.is_empty() && source.project.is_empty() {
+    if loaded.file.is_none() && !loaded.config.names_a_source() {
         return Err(CommandError::NoConfig);
     }
     Ok(())
@@ -113,8 +110,8 @@ pub struct Setting {
     pub environment: Environment,
     /// Time.
     pub clock: Clock,
-    /// The tracker's credential.
-    pub credential: Arc<dyn Credential>,
+    /// The credentials of the sources, in their order.
+    pub credentials: Vec<Arc<dyn Credential>>,
     /// One request at a time to each organisation.
     pub turns: Turns,
     /// Where the state lives.
@@ -156,22 +153,21 @@ impl Setting {
         cwd: &Path,
     ) -> Result<Self, CommandError> {
         config.require_for_run()?;
-        config.repository.path = repository(&config.repository.path, cwd)?;
-        for route in &mut config.repository.routes {
-            route.path = repository(&route.path, cwd)?;
-        }
+        resolve_code_bases(&mut config, cwd)?;
         let prompts = Prompts::load(&config, |path| std::fs::read_to_string(path))?;
         let environment = options.environment.clone();
         let state = state_folder(&config, &environment)?;
-        let credential = credential
-            .unwrap_or_else(|| Arc::new(ConfiguredCredential::new(&config, &environment)));
+        let credentials = match credential {
+            Some(credential) => vec![credential; config.sources().len()],
+            None => trackers::credentials(&config, &environment),
+        };
         Ok(Self {
             prompts: Arc::new(prompts),
             cache: state.join("index"),
             config: Arc::new(config),
             environment,
             clock: options.clock.clone(),
-            credential,
+            credentials,
             turns: Turns::default(),
             state,
             live: LiveSessions::default(),
@@ -200,34 +196,6 @@ impl Setting {
         Ok(RunContext::new(id, trigger, config, prompts, journal, edges, stop))
     }
 
-    fn tracker(&self, journal: &Journal) -> Result<Arc<dyn Tracker>, CommandError> {
-        let (memory, clock) = (Arc::new(journal.clone()), self.clock.clone());
-        let connection = Connection {
-            turns: self.turns.clone(),
-            ..Connection::new(Arc::clone(&self.credential), clock, memory)
-        };
-        Ok(connect(&self.config.source, connection).map_err(RunError::Fetch)?)
-    }
-
-    /// The tracker behind its breaker.
-    pub fn source(&self, journal: &Journal) -> Result<Guarded, CommandError> {
-        let tracker = self.tracker(journal)?;
-        let notebook = tracker.notebook();
-        Ok(Guarded::new(tracker, notebook, self.clock.clone(), Arc::new(journal.clone())))
-    }
-
-    /// Where findings are left, if the configuration asks for it.
-    fn publisher(&self, journal: &Journal) -> Result<Option<Arc<dyn Publisher>>, CommandError> {
-        let source = &self.config.source;
-        if !source.write_back {
-            return Ok(None);
-        }
-        let secrets = SettingSecrets::new(self);
-        let publisher =
-            TrackerPublisher::new(self.tracker(journal)?, &source.write_back_tag, secrets);
-        Ok(Some(Arc::new(publisher)))
-    }
-
     /// Supervised sessions of the configured agent.
     pub(super) fn sessions(&self, journal: &Journal) -> Result<SupervisedSessions, CommandError> {
         let keeper = std::env::current_exe()
@@ -249,9 +217,8 @@ impl Setting {
         let agent = self.config.agent.command.first().map_or("", String::as_str);
         let search_path = self.environment.raw("PATH").unwrap_or_default();
         Ok(Edges {
-            publisher: self.publisher(journal)?,
             secrets: Arc::new(SettingSecrets::new(self)),
-            source: Arc::new(self.source(journal)?),
+            trackers: trackers::trackers(self, journal),
             sessions: Arc::new(self.sessions(journal)?),
             gate: Arc::new(
                 MachineGate::new(&self.config.limits, Arc::new(journal.clone()))
@@ -260,6 +227,26 @@ impl Setting {
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
         })
     }
+}
+
+/// Every code base that is named must be there.
+fn resolve_code_bases(config: &mut Config, cwd: &Path) -> Result<(), CommandError> {
+    if config.needs_default_code_base() || !config.repository.path.as_os_str().is_empty() {
+        config.repository.path = repository(&config.repository.path, cwd)?;
+    }
+    let Config { source, source_list, repository: default, .. } = config;
+    let own = source_list.iter_mut().chain([source]);
+    let (mut paths, mut routes) = (Vec::new(), vec![&mut default.routes]);
+    for source in own {
+        paths.push(&mut source.repository);
+        routes.push(&mut source.routes);
+    }
+    paths.retain(|path| !path.as_os_str().is_empty());
+    paths.extend(routes.into_iter().flatten().map(|route| &mut route.path));
+    for path in paths {
+        *path = repository(path, cwd)?;
+    }
+    Ok(())
 }
 
 /// The code base: the configured folder, or the working directory if it is a repository.

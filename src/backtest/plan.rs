@@ -73,6 +73,19 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Both together: items of several sources.
+    pub fn join(&mut self, other: Self) {
+        for (code_base, tasks) in other.tasks {
+            let all = self.tasks.entry(code_base).or_default();
+            all.extend(tasks);
+            all.sort_by_key(|task| task.order);
+        }
+        self.left.extend(other.left);
+        let new = other.notes.into_iter().filter(|note| !self.notes.contains(note));
+        let new: Vec<String> = new.collect();
+        self.notes.extend(new);
+    }
+
     /// Every task.
     pub fn all_tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values().flatten()

@@ -1,7 +1,6 @@
 //! Finished items from the tracker, and what they said before they were fixed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 
 use jiff::Timestamp;
 
@@ -20,7 +19,7 @@ const HOUR: i64 = 3600;
 
 /// The finished items of a period and the commits that the tracker links to them.
 pub async fn finished_items(
-    source: &dyn Source,
+    (name, source): (&str, &dyn Source),
     config: &Config,
     since: Timestamp,
 ) -> Result<(Vec<PastItem>, Artifacts), BacktestError> {
@@ -40,7 +39,7 @@ pub async fn finished_items(
     }
     let item = |item: FinishedItem| PastItem {
         id: item.id.0,
-        repository: code_base(config, &item.area, &item.item_type),
+        repository: code_base_of(config, name, &[&item.area], &item.item_type).to_owned(),
         title: item.title,
         area: item.area,
         item_type: item.item_type,
@@ -48,11 +47,6 @@ pub async fn finished_items(
         subject: None,
     };
     Ok((found.into_iter().map(item).collect(), Artifacts::of(links)))
-}
-
-/// The code base that the configuration gives an item.
-fn code_base(config: &Config, area: &str, item_type: &str) -> PathBuf {
-    code_base_of(&config.repository, area, item_type).to_owned()
 }
 
 /// Reads what the planned items said before their fixes; `progress` hears how many were read.

@@ -213,9 +213,9 @@ pub struct RetryArgs {
     /// Number of the item, or its key such as ado/123
     #[arg(required_unless_present_any = ["source", "provider", "parked", "failed"])]
     pub item: Option<String>,
-    /// Close the source's circuit breaker and ignore the wait it asked for
-    #[arg(long)]
-    pub source: bool,
+    /// Close the circuit breaker of a source, or of all, and ignore the wait it asked for
+    #[arg(long, value_name = "NAME", num_args = 0..=1)]
+    pub source: Option<Option<String>>,
     /// Close the model provider's circuit breaker and lift its limits
     #[arg(long)]
     pub provider: bool,

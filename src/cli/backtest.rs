@@ -142,7 +142,7 @@ fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) ->
     let mut fixes = config.fixes.clone();
     fixes.numbers = args.numbers.unwrap_or(fixes.numbers);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let code_bases = config.repository.code_bases().iter().map(|path| cwd.join(path)).collect();
+    let code_bases = config.code_bases().iter().map(|path| cwd.join(path)).collect();
     Request {
         folder,
         fixes,

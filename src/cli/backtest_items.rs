@@ -78,6 +78,7 @@ fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json:
             repository: PathBuf::new(),
         }
     };
-    past.repository = cwd.join(code_base_of(&config.repository, &past.area, &past.item_type));
+    past.repository =
+        cwd.join(code_base_of(config, &config.source.name, &[&past.area], &past.item_type));
     Ok(past)
 }

@@ -45,7 +45,7 @@ impl From<OpinionWord> for Opinion {
 impl Context {
     pub(super) async fn feedback(&self, args: &FeedbackArgs) -> Result<Code, CommandError> {
         let (reading, config) = self.needed_state()?;
-        let key = show::parse_key(&config.source.name, &args.item)?;
+        let key = show::find_key(&reading, &config, &args.item).await?;
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
         let opinion = Opinion::from(args.opinion);

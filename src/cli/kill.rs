@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::error::CommandError;
-use super::show::parse_key;
 use crate::clock::Clock;
-use crate::model::{SessionId, SessionRef};
+use crate::model::{ItemKey, SessionId, SessionRef};
 use crate::ports::{Ledger, LedgerRow};
 use crate::process;
+use crate::report::lines::short_key;
 use crate::session::orphans;
 use crate::store::{Journal, Store};
 
@@ -78,15 +78,18 @@ async fn wait_for_end(
 
 /// The live session that a person means: by the short id that `status` shows, by its item, or by the
 /// start of the full id.
-pub fn find(live: &[SessionRef], source: &str, text: &str) -> Result<SessionId, CommandError> {
+pub fn find(live: &[SessionRef], text: &str) -> Result<SessionId, CommandError> {
     let wanted = text.to_lowercase();
-    let item = parse_key(source, text).ok();
+    let is_item = |item: &ItemKey| {
+        let named = [item.to_string(), short_key(item)].iter().any(|name| name == text);
+        named || item.item_id().is_some_and(|id| text.trim_start_matches('#') == id.to_string())
+    };
     let only = |is_meant: &dyn Fn(&SessionRef) -> bool| {
         let mut meant = live.iter().filter(|session| is_meant(session));
         meant.next().filter(|_| meant.next().is_none()).map(|session| session.id)
     };
     only(&|session| session.id.short() == wanted)
-        .or_else(|| only(&|session| session.item.is_some() && session.item == item))
+        .or_else(|| only(&|session| session.item.as_ref().is_some_and(is_item)))
         .or_else(|| only(&|session| !wanted.is_empty() && session.id.to_string().starts_with(&wanted)))
         .ok_or_else(|| {
             CommandError::NotFound(format!(
@@ -141,7 +144,7 @@ pub fn render(killed: &Killed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ItemId, ItemKey, RunId, Stage};
+    use crate::model::{ItemId, RunId, Stage};
 
     fn session(tail: u8, item: Option<i64>) -> SessionRef {
         let random = [7, 7, 7, 7, 7, 7, tail, tail, tail, tail];
@@ -159,14 +162,14 @@ mod tests {
     fn one_of_three_sessions_of_the_same_millisecond_is_found_by_what_is_shown() {
         let live = [session(1, None), session(2, Some(42)), session(3, Some(43))];
         for one in &live {
-            assert_eq!(find(&live, "ado", &one.id.short()).unwrap(), one.id);
-            assert_eq!(find(&live, "ado", &one.id.to_string()).unwrap(), one.id);
+            assert_eq!(find(&live, &one.id.short()).unwrap(), one.id);
+            assert_eq!(find(&live, &one.id.to_string()).unwrap(), one.id);
         }
         for text in ["42", "#42", "ado/42"] {
-            assert_eq!(find(&live, "ado", text).unwrap(), live[1].id, "{text}");
+            assert_eq!(find(&live, text).unwrap(), live[1].id, "{text}");
         }
         for text in ["", "44", &live[0].id.to_string()[..18]] {
-            let error = find(&live, "ado", text).unwrap_err().to_string();
+            let error = find(&live, text).unwrap_err().to_string();
             assert!(error.contains("heartbeat status"), "{text}: {error}");
         }
     }

@@ -56,7 +56,7 @@ impl Context {
 
     pub(super) async fn show(&self, item: &str) -> Result<Code, CommandError> {
         let (store, config) = self.needed_state()?;
-        let story = show::story(&store, &config.source.name, item).await?;
+        let story = show::story(&store, &config, item).await?;
         self.print(&story, |story| show::render_story(story, self.paint()))?;
         Ok(Code::Done)
     }

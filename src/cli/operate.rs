@@ -10,12 +10,12 @@ use super::exit::Code;
 use super::report::ReportArgs;
 use super::service::{Facts, ServiceCommand};
 use super::{Context, kill, report, service, write_out};
-use crate::app::{self, ConfiguredCredential};
+use crate::app;
 use crate::breaker::provider::ProviderRecord;
 use crate::config::credential::source_credential;
 use crate::config::load;
 use crate::event::Sink;
-use crate::fetch::{Connection, Guarded, connect};
+use crate::fetch::{Notebook, close_breaker};
 use crate::model::{SessionId, SessionRef};
 use crate::private;
 use crate::run::RunError;
@@ -32,7 +32,7 @@ impl Context {
         let Some(session) = &args.session else {
             return self.kill_all(&store, &live, args, grace).await;
         };
-        let id = kill::find(&live, &config.source.name, session)?;
+        let id = kill::find(&live, session)?;
         let mut killed = kill::kill(&store, &self.clock, &[id], grace).await?;
         let killed = killed.remove(0)?;
         self.print(&killed, kill::render)?;
@@ -61,26 +61,35 @@ impl Context {
         Ok(if killed.iter().all(|session| session.gone) { Code::Done } else { Code::Unexpected })
     }
 
-    /// Closes the breaker by hand.
-    pub(super) async fn retry_source(&self) -> Result<(), CommandError> {
+    /// Closes the breakers of one source or of all by hand.
+    pub(super) async fn retry_source(&self, name: Option<&str>) -> Result<(), CommandError> {
         let (reading, config) = self.needed_state()?;
+        let sources = config.sources().iter().map(|source| source.name.as_str());
+        let names: Vec<&str> = sources.filter(|known| name.is_none_or(|n| n == *known)).collect();
+        if let (Some(name), true) = (name, names.is_empty()) {
+            let known: Vec<&str> = config.sources().iter().map(|s| s.name.as_str()).collect();
+            return Err(CommandError::NotFound(format!(
+                "there is no source {name:?}; the configuration has {}",
+                known.join(", ")
+            )));
+        }
         let store = Store::open(reading.folder())?;
         let journal = Arc::new(Journal::open(store, self.clock.clone(), None)?);
-        let credential = Arc::new(ConfiguredCredential::new(&config, &self.environment));
-        let memory = Arc::clone(&journal);
-        let connection = Connection::new(credential, self.clock.clone(), memory);
-        let tracker = connect(&config.source, connection).map_err(RunError::Fetch)?;
-        let (notebook, sink) = (tracker.notebook(), Arc::clone(&journal) as Arc<dyn Sink>);
-        let guarded = Guarded::new(tracker, notebook, self.clock.clone(), sink);
-        guarded.reset().await.map_err(RunError::Fetch)?;
+        for name in &names {
+            let notebook = Notebook::new(Arc::clone(&journal) as _, *name);
+            let sink = Arc::clone(&journal) as Arc<dyn Sink>;
+            close_breaker(notebook, self.clock.clone(), sink).await.map_err(RunError::Fetch)?;
+        }
         journal.flush().await?;
-        let name = &config.source.name;
-        self.print(&serde_json::json!({ "source": name, "breaker": "closed" }), |_| {
-            format!(
-                "the circuit breaker of source {name:?} is closed; the next run reads the \
+        for name in names {
+            self.print(&serde_json::json!({ "source": name, "breaker": "closed" }), |_| {
+                format!(
+                    "the circuit breaker of source {name:?} is closed; the next run reads the \
                      source\n"
-            )
-        })
+                )
+            })?;
+        }
+        Ok(())
     }
 
     /// Closes the model provider's breaker by hand and lifts its limits.
@@ -114,11 +123,11 @@ impl Context {
     /// What a report must not hold. Nothing is asked for that takes a program of its own: findings
     /// were cleared of it when they were stored.
     async fn secrets(&self, config: &Config) -> HeldSecrets {
-        let mut tracker = None;
-        if config.source.token_command.is_empty() {
-            tracker = source_credential(config, &self.environment).await.ok();
+        let mut trackers = Vec::new();
+        for source in config.sources().iter().filter(|source| source.token_command.is_empty()) {
+            trackers.extend(source_credential(source, config, &self.environment).await.ok());
         }
-        HeldSecrets::of(config, &self.environment, tracker)
+        HeldSecrets::of(config, &self.environment, trackers)
     }
 
     /// Looks at everything a run needs.

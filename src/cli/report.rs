@@ -39,7 +39,7 @@ pub async fn text(
     json: bool,
 ) -> Result<String, CommandError> {
     let scope = scope(args, store, &config.schedule.timezone, now).await?;
-    let report = Report::gather(store, scope, &config.source.project, now).await?;
+    let report = Report::gather(store, scope, &config.projects(), now).await?;
     let report = report.linked(aftermath::code_links(config)).without(secrets);
     let default = if json { ReportFormat::Json } else { ReportFormat::Md };
     aftermath::render(&report, args.format.unwrap_or(default))

@@ -10,15 +10,25 @@ use super::{Context, show};
 use crate::store::{Journal, RunLock, Store};
 use crate::triage;
 
+fn is_number(text: &str) -> bool {
+    text.trim_start_matches('#').parse::<i64>().is_ok()
+}
+
 impl Context {
     pub(super) async fn retry(&self, args: &RetryArgs) -> Result<Code, CommandError> {
-        if args.source {
-            self.retry_source().await?;
+        // `retry --source 123` meant an item before sources had names here.
+        let mut item = args.item.clone();
+        if let Some(name) = &args.source {
+            let name = name.as_ref().filter(|name| item.is_some() || !is_number(name));
+            if name.is_none() {
+                item = item.or_else(|| args.source.clone().flatten());
+            }
+            self.retry_source(name.map(String::as_str)).await?;
         }
         if args.provider {
             self.retry_provider().await?;
         }
-        match &args.item {
+        match &item {
             Some(item) => self.retry_item(item, &args.terms).await,
             None if args.parked || args.failed => self.retry_many(args).await,
             None => Ok(Code::Done),
@@ -27,7 +37,7 @@ impl Context {
 
     async fn retry_item(&self, item: &str, terms: &[String]) -> Result<Code, CommandError> {
         let (reading, config) = self.needed_state()?;
-        let key = show::parse_key(&config.source.name, item)?;
+        let key = show::find_key(&reading, &config, item).await?;
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
         let terms = triage::usable_terms(terms);

@@ -147,7 +147,7 @@ mod tests {
     fn args(parked: bool, reason: Option<&str>, area: Option<&str>) -> RetryArgs {
         RetryArgs {
             item: None,
-            source: false,
+            source: None,
             provider: false,
             terms: Vec::new(),
             parked,

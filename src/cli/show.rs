@@ -14,6 +14,7 @@ use crate::report::fixes::fix_line;
 use crate::report::lines::{line, short_key};
 use crate::report::moment::{date_time, day, minute};
 use crate::report::paint::Paint;
+use crate::settings::Config;
 use crate::store::{
     AttemptRow, DuplicateGroup, FindingRow, ItemRow, Message, MessageState, RunRow, SessionRow,
     Store,
@@ -106,8 +107,8 @@ pub struct Story {
 }
 
 /// The story of an item, named by number or key.
-pub async fn story(store: &Store, source: &str, item: &str) -> Result<Story, CommandError> {
-    let key = parse_key(source, item)?;
+pub async fn story(store: &Store, config: &Config, item: &str) -> Result<Story, CommandError> {
+    let key = find_key(store, config, item).await?;
     let row = store.items().get(key.clone()).await?.ok_or_else(|| {
         CommandError::NotFound(format!(
             "{key} is not a known item of {}; `heartbeat status` lists the known ones",
@@ -217,17 +218,36 @@ fn render_transcript(transcript: &SessionTranscript) -> String {
     }
 }
 
-/// `123`, `#123` or `ado/123`.
-pub fn parse_key(source: &str, item: &str) -> Result<ItemKey, CommandError> {
+/// The key of an item that a person names: by its number, as it is shown (`web#123`), or by its key
+/// (`web/123`). A number that several sources have is not enough.
+pub async fn find_key(store: &Store, config: &Config, item: &str) -> Result<ItemKey, CommandError> {
     if item.contains('/') {
         return Ok(ItemKey::from_stored(item.to_owned()));
     }
-    item.trim_start_matches('#').parse().map(|id| ItemKey::new(source, ItemId(id))).map_err(|_| {
+    let (source, number) = item.rsplit_once('#').unwrap_or(("", item));
+    let id = number.parse().map(ItemId).map_err(|_| {
         CommandError::Usage(format!(
-            "{item:?} is not an item; pass its number, such as 123 or \
-                                     #123"
+            "{item:?} is not an item; pass its number, such as 123 or #123"
         ))
-    })
+    })?;
+    if !source.is_empty() {
+        return Ok(ItemKey::new(source, id));
+    }
+    if let [only] = config.sources() {
+        return Ok(ItemKey::new(&only.name, id));
+    }
+    let known = store.items().with_number(id).await?;
+    match known.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(CommandError::NotFound(format!(
+            "no source has a known item {id}; `heartbeat items` lists the known ones"
+        ))),
+        several => {
+            let keys: Vec<&str> = several.iter().map(ItemKey::as_str).collect();
+            let keys = keys.join(" or ");
+            Err(CommandError::Usage(format!("several sources have an item {id}; pass {keys}")))
+        }
+    }
 }
 
 /// For a terminal.

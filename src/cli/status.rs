@@ -1,5 +1,6 @@
 //! `heartbeat status`: the current run, the queue and the spending.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +9,7 @@ use serde::Serialize;
 use super::error::CommandError;
 use super::show::{CRASHED, describe_run};
 use crate::breaker::provider::{Hold, HoldKind};
+use crate::event::fold::of_source;
 use crate::model::text::{clip, in_words};
 use crate::model::{Breaker, BreakerState, Phase, RunId, SourceRecord};
 use crate::ports::SourceMemory;
@@ -59,8 +61,12 @@ pub struct Status {
     pub spending: Vec<StageSpending>,
     /// The day's budget.
     pub budget_per_day: crate::model::Usd,
-    /// What is remembered of the source: breaker, not-before.
+    /// What is remembered of the first source: breaker, not-before.
     pub source: Option<SourceRecord>,
+    /// The same of each configured source.
+    pub sources: BTreeMap<String, SourceRecord>,
+    /// Items that are parked because their source is not configured any more, by its name.
+    pub removed_sources: BTreeMap<String, u64>,
     /// What keeps sessions from starting at the model provider.
     pub provider: Option<Hold>,
     /// The same as its end and its reason.
@@ -96,7 +102,13 @@ pub async fn status(
     let schedule =
         crate::schedule::Schedule::parse(&config.schedule.cron, &config.schedule.timezone)?;
     let journal = Journal::open(store.clone(), clock, None)?;
-    let memory = journal.load(&config.source.name).await;
+    let mut sources = BTreeMap::new();
+    for source in config.sources() {
+        if let Ok(memory) = journal.load(&source.name).await {
+            sources.insert(source.name.clone(), memory);
+        }
+    }
+    let first = config.sources().first().and_then(|first| sources.get(&first.name)).cloned();
     let last_run = store.runs().newest(1).await?.pop();
     let going_on = last_run.as_ref().filter(|run| run.ended_at.is_none() && held.is_some());
     let zone = &config.schedule.timezone;
@@ -124,7 +136,9 @@ pub async fn status(
             .by_stage_since(day_in(zone, now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
             .await?,
         budget_per_day: config.budget.per_day,
-        source: memory.ok(),
+        source: first,
+        sources,
+        removed_sources: store.items().of_removed_sources().await?,
         provider_suspended: provider.hold(now).map(|hold| (hold.until, hold.reason)),
         provider: provider.hold(now),
         provider_breaker: provider.breaker,
@@ -213,11 +227,22 @@ fn describe_next_run(status: &Status, now: Timestamp) -> String {
 
 /// The source, the provider, deliveries, and what is wrong with the configuration.
 fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, String)) {
-    if let Some(source) = &status.source {
-        row("breaker", describe_breaker(&source.breaker, now));
+    for (name, source) in &status.sources {
+        let several = if status.sources.len() > 1 { name.as_str() } else { "" };
+        row("breaker", of_source(several, &describe_breaker(name, &source.breaker, now)));
         if let Some(until) = source.not_before.filter(|until| *until > now) {
-            row("source", format!("asked not to be called before {}", moment(until, now)));
+            let asked = format!("asked not to be called before {}", moment(until, now));
+            row("source", of_source(several, &asked));
         }
+    }
+    for (name, items) in &status.removed_sources {
+        row(
+            "SOURCE",
+            format!(
+                "{name} is not in the configuration any more: {items} item(s) are parked, and \
+                 queued again when it is"
+            ),
+        );
     }
     row("provider", describe_provider(status, now));
     for message in &status.undelivered {
@@ -238,12 +263,12 @@ fn add_services(status: &Status, now: Timestamp, row: &mut impl FnMut(&str, Stri
     }
 }
 
-fn describe_breaker(breaker: &Breaker, now: Timestamp) -> String {
+fn describe_breaker(source: &str, breaker: &Breaker, now: Timestamp) -> String {
     match &breaker.state {
         BreakerState::Closed if breaker.failures == 0 => "closed: the source answers".into(),
         BreakerState::Closed => format!("closed, {} failure(s) in a row", breaker.failures),
         BreakerState::Open { until, class } => format!(
-            "OPEN ({}) until {}; `heartbeat retry --source` closes it",
+            "OPEN ({}) until {}; `heartbeat retry --source {source}` closes it",
             class.into_str(),
             moment(*until, now)
         ),

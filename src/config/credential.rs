@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::exec::{self, ExecError, HelperCommand};
-use crate::settings::{Config, Environment, credential_in};
+use crate::settings::{Config, Environment, Source, credential_in};
 
 /// A credential is a line; a file or an answer far longer is something else.
 const MAX_CREDENTIAL_BYTES: usize = 64 * 1024;
@@ -61,10 +61,10 @@ pub enum CredentialError {
 /// The tracker's credential: from the variable if it is set, else the file if one is named, else
 /// the command.
 pub async fn source_credential(
+    source: &Source,
     config: &Config,
     environment: &Environment,
 ) -> Result<SecretString, CredentialError> {
-    let source = &config.source;
     let has_file = !source.token_file.as_os_str().is_empty();
     let has_command = !source.token_command.is_empty();
     let variable = source.token_env.as_str();
@@ -89,7 +89,7 @@ pub async fn source_credential(
         return from_file(&source.token_file);
     }
     if has_command {
-        return from_command(config, environment).await;
+        return from_command(source, config, environment).await;
     }
     Err(CredentialError::NotConfigured)
 }
@@ -131,10 +131,11 @@ fn from_file(path: &Path) -> Result<SecretString, CredentialError> {
 }
 
 async fn from_command(
+    source: &Source,
     config: &Config,
     environment: &Environment,
 ) -> Result<SecretString, CredentialError> {
-    let Some((program, args)) = config.source.token_command.split_first() else {
+    let Some((program, args)) = source.token_command.split_first() else {
         return Err(CredentialError::NotConfigured);
     };
     let command = HelperCommand {

@@ -88,6 +88,11 @@ pub enum Problem {
     /// A section that is something else.
     #[error("{place}: `{section}` is a section; write `[{section}]` and its keys below it")]
     NotASection { place: Origin, section: String },
+    /// A list that is something else.
+    #[error(
+        "{place}: `{list}` is a list; write `[[{list}]]` and its keys below it, once for each entry"
+    )]
+    NotAList { place: Origin, list: String },
     /// A variable of ours that means nothing.
     #[error(
         "environment variable {variable}: unknown setting (the form is HEARTBEAT_SECTION__KEY, \
@@ -108,7 +113,7 @@ pub enum Problem {
     Secret { place: Origin, kind: &'static str },
     /// A value that a run cannot do without.
     #[error("{key} is empty, but a run needs it: {reason}")]
-    Needed { key: &'static str, reason: &'static str },
+    Needed { key: String, reason: &'static str },
 }
 
 impl Problem {
@@ -120,6 +125,7 @@ impl Problem {
             | Self::UnknownKey { place, .. }
             | Self::SecretKey { place, .. }
             | Self::NotASection { place, .. }
+            | Self::NotAList { place, .. }
             | Self::WrongValue { place, .. }
             | Self::Contradiction { place, .. }
             | Self::Secret { place, .. } => match place {

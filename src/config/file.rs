@@ -9,7 +9,7 @@ use toml::de::DeTable;
 
 use super::error::{ConfigError, Origin, Problem, Suggestion};
 use super::keys::{Entry, Keys};
-use super::{Discover, LoadRequest};
+use super::{Discover, LoadRequest, list};
 use crate::settings::{credential_in, is_credential_name};
 
 /// What the file is called in the working directory and in the configuration folder.
@@ -102,6 +102,12 @@ pub(super) fn parse(file: &Path, text: &str, keys: &Keys) -> (Vec<Entry>, Vec<Pr
     let mut entries = Vec::new();
     for (section, content) in spans.get_ref() {
         let name = section.get_ref().to_string();
+        if list::section_of(&name).is_some() {
+            let (read, wrong) = list::read(&name, content, values.get(&name), keys, place);
+            entries.extend(read);
+            problems.extend(wrong);
+            continue;
+        }
         if !keys.has_section(&name) {
             problems.push(unknown_section(place(section.span()), name, keys));
             continue;

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::DEFAULT_TOML;
 use super::error::{Origin, Problem, Suggestion};
+use super::{DEFAULT_TOML, list};
 use crate::settings::{Config, Environment, credential_in};
 
 /// Keys whose value is a path; a relative one starts at the folder of the file that names it.
-const PATH_KEYS: [&str; 11] = [
+const PATH_KEYS: [&str; 12] = [
     "source.token_file",
     "source.ca_file",
+    "source.repository",
     "repository.path",
     "state.dir",
     "log.file",
@@ -26,12 +27,23 @@ const PATH_KEYS: [&str; 11] = [
 /// Keys whose value is a command line; the program is a path when it holds a slash.
 const COMMAND_KEYS: [&str; 2] = ["agent.command", "source.token_command"];
 
+/// Keys whose value is a list of routes, each with a path.
+const ROUTE_KEYS: [&str; 2] = ["repository.routes", "source.routes"];
+
 /// One value for one key, and where it was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
+    /// `section.key`, or `sources[2].key` for the second entry of a list.
     pub key: String,
     pub value: Value,
     pub origin: Origin,
+}
+
+impl Entry {
+    /// The key that says what is allowed here: for an entry of a list, that of its section.
+    fn documented(&self) -> String {
+        list::documented(&self.key)
+    }
 }
 
 /// Every key with its default.
@@ -71,7 +83,7 @@ impl Keys {
     }
 
     pub fn nearest_section(&self, section: &str) -> Suggestion {
-        nearest(section, self.defaults.keys().cloned())
+        nearest(section, self.defaults.keys().cloned().chain(list::names().map(str::to_owned)))
     }
 
     /// The nearest key: in the same section if one is near, else the same key in another section.
@@ -106,7 +118,7 @@ impl Keys {
     }
 
     fn wrong_type(&self, entry: &Entry) -> Option<String> {
-        let default = self.default_of(&entry.key)?;
+        let default = self.default_of(&entry.documented())?;
         let fits = default.same_type(&entry.value)
             || matches!((default, &entry.value), (Value::Float(_), Value::Integer(_)));
         (!fits).then(|| match default {
@@ -122,7 +134,7 @@ impl Keys {
     /// Tries the one value on the defaults, so that each key is judged alone.
     fn wrong_form(&self, entry: &Entry) -> Option<String> {
         let mut trial = self.defaults();
-        set(&mut trial, &entry.key, entry.value.clone());
+        set(&mut trial, &entry.documented(), entry.value.clone());
         let error = trial.try_into::<Config>().err()?;
         Some(allowed_by(error.message(), &entry.value))
     }
@@ -152,17 +164,18 @@ fn allowed_by(complaint: &str, value: &Value) -> String {
 /// Makes paths absolute: `~/` is the home folder, and what is relative starts at `base`.
 pub(super) fn resolve_paths(entry: &mut Entry, base: &Path, environment: &Environment) {
     let absolute = |text: &str| resolve(text, base, environment).to_string_lossy().into_owned();
-    if PATH_KEYS.contains(&entry.key.as_str()) {
+    let key = entry.documented();
+    if PATH_KEYS.contains(&key.as_str()) {
         if let Value::String(text) = &mut entry.value {
             *text = absolute(text);
         }
-    } else if COMMAND_KEYS.contains(&entry.key.as_str()) {
+    } else if COMMAND_KEYS.contains(&key.as_str()) {
         if let Some(Value::String(program)) = entry.value.as_array_mut().and_then(|a| a.first_mut())
             && program.contains('/')
         {
             *program = absolute(program);
         }
-    } else if entry.key == "repository.routes" {
+    } else if ROUTE_KEYS.contains(&key.as_str()) {
         for route in entry.value.as_array_mut().into_iter().flatten() {
             if let Some(Value::String(text)) = route.get_mut("path") {
                 *text = absolute(text);
@@ -184,7 +197,10 @@ fn resolve(text: &str, base: &Path, environment: &Environment) -> PathBuf {
 
 pub(super) fn get<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
     let (section, key) = name.split_once('.')?;
-    table.get(section)?.get(key)
+    match list::position(section) {
+        Some((section, position)) => table.get(section)?.get(position)?.get(key),
+        None => table.get(section)?.get(key),
+    }
 }
 
 pub(super) fn set(table: &mut Table, name: &str, value: Value) {

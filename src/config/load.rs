@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::error::{ConfigError, Origin, Problem, Suggestion};
 use super::keys::{self, Entry, Keys};
-use super::{file, validate};
+use super::{file, list, validate};
 use crate::settings::{Config, Environment};
 
 /// What to load a configuration from.
@@ -135,6 +135,7 @@ fn lay_over(keys: &Keys, entries: Vec<Entry>, problems: &mut Vec<Problem>) -> La
         origins: keys.names().map(|name| (name, Origin::Default)).collect(),
         refused: BTreeSet::new(),
     };
+    let mut lists = list::Entries::default();
     for entry in entries {
         if let Some(problem) = keys.refuse(&entry) {
             layered.refused.insert(entry.key);
@@ -146,9 +147,12 @@ fn lay_over(keys: &Keys, entries: Vec<Entry>, problems: &mut Vec<Problem>) -> La
             }
             continue;
         }
-        keys::set(&mut layered.values, &entry.key, entry.value);
+        if !lists.take(&entry.key, &entry.value) {
+            keys::set(&mut layered.values, &entry.key, entry.value);
+        }
         layered.origins.insert(entry.key, entry.origin);
     }
+    lists.complete(&mut layered.values, &mut layered.origins);
     layered
 }
 

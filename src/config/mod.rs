@@ -10,9 +10,11 @@ mod error;
 mod file;
 mod init;
 mod keys;
+mod list;
 mod load;
 mod reload;
 pub mod show;
+mod source;
 mod validate;
 
 pub use credential::CredentialError;

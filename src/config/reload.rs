@@ -1,6 +1,8 @@
 //! Reading the configuration again while heartbeat runs: a good one replaces the last, a broken
 //! one is reported and changes nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::show::values;
 use super::{ConfigError, LoadRequest, Loaded, load};
 
@@ -79,11 +81,12 @@ impl Reloader {
     }
 }
 
+/// Also keys that only one of the two has, such as those of a source that was added or removed.
 fn differing(new: &Loaded, old: &Loaded) -> Vec<String> {
-    values(new)
-        .into_iter()
-        .zip(values(old))
-        .filter(|(new, old)| new.value != old.value)
-        .map(|(new, _)| new.key)
-        .collect()
+    let by_key = |loaded: &Loaded| -> BTreeMap<String, String> {
+        values(loaded).into_iter().map(|value| (value.key, value.value)).collect()
+    };
+    let (new, old) = (by_key(new), by_key(old));
+    let keys: BTreeSet<&String> = new.keys().chain(old.keys()).collect();
+    keys.into_iter().filter(|key| new.get(*key) != old.get(*key)).cloned().collect()
 }

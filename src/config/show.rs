@@ -20,8 +20,20 @@ pub struct KeyValue {
 /// Every key, by name.
 pub fn values(loaded: &Loaded) -> Vec<KeyValue> {
     let table = Table::try_from(&loaded.config).unwrap_or_default();
-    let sections = table.iter().filter_map(|(name, keys)| Some((name, keys.as_table()?)));
+    let mut sections: Vec<(String, &Table)> = Vec::new();
+    for (name, content) in &table {
+        match content {
+            Value::Table(keys) => sections.push((name.clone(), keys)),
+            Value::Array(entries) => sections.extend(
+                (1..)
+                    .zip(entries.iter().filter_map(Value::as_table))
+                    .map(|(n, keys)| (format!("{name}[{n}]"), keys)),
+            ),
+            _ => {}
+        }
+    }
     sections
+        .into_iter()
         .flat_map(|(section, keys)| {
             keys.iter().map(move |(key, value)| (format!("{section}.{key}"), value))
         })

@@ -1,12 +1,11 @@
 //! What single values cannot show: bounds, and values that do not fit together.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::error::{ConfigError, Origin, Problem};
-use super::keys;
 use super::load::Layered;
+use super::{keys, list, source};
 use crate::model::Usd;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::settings::Config;
@@ -14,7 +13,7 @@ use crate::settings::Config;
 /// Everything that is wrong with a configuration whose values are each well formed.
 pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem> {
     let mut rules = Rules { layered, problems: Vec::new() };
-    source(&mut rules, config);
+    source::check(&mut rules, config);
     schedule(&mut rules, config);
     agent(&mut rules, config);
     sessions(&mut rules, config);
@@ -25,92 +24,63 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     rules.problems
 }
 
-struct Rules<'a> {
+pub(super) struct Rules<'a> {
     layered: &'a Layered,
     problems: Vec<Problem>,
 }
 
 impl Rules<'_> {
     /// Refuses one value by itself, unless it was already refused.
-    fn require(&mut self, holds: bool, key: &str, allowed: &str) {
-        if !holds && !self.layered.refused.contains(key) {
-            self.problems.push(Problem::WrongValue {
-                place: self.place(key),
-                key: key.into(),
-                value: self.value(key),
-                allowed: allowed.into(),
-            });
+    pub(super) fn require(&mut self, holds: bool, key: &str, allowed: &str) {
+        let key = self.written_as(key);
+        if !holds && !self.layered.refused.contains(&key) {
+            let (place, value) = (self.place(&key), self.value(&key));
+            let allowed = allowed.into();
+            self.tell(Problem::WrongValue { place, key, value, allowed });
         }
     }
 
     /// Refuses two values together, unless one of them was already refused. The message is placed
     /// at the value that is not a default.
-    fn agree(&mut self, holds: bool, pair: [&str; 2], reason: &str) {
-        let refused: BTreeSet<&str> = self.layered.refused.iter().map(String::as_str).collect();
-        if holds || pair.iter().any(|key| refused.contains(key)) {
+    pub(super) fn agree(&mut self, holds: bool, pair: [&str; 2], reason: &str) {
+        let pair = pair.map(|key| self.written_as(key));
+        if holds || pair.iter().any(|key| self.layered.refused.contains(key)) {
             return;
         }
-        let [key, other] = match pair.map(|key| self.place(key)) {
-            [Origin::Default, place] if place != Origin::Default => [pair[1], pair[0]],
-            _ => pair,
+        let [key, other] = match [self.place(&pair[0]), self.place(&pair[1])] {
+            [Origin::Default, place] if place != Origin::Default => [&pair[1], &pair[0]],
+            _ => [&pair[0], &pair[1]],
         };
-        self.problems.push(Problem::Contradiction {
+        self.tell(Problem::Contradiction {
             place: self.place(key),
-            key: key.into(),
+            key: key.clone(),
             value: self.value(key),
             others: format!("{other} = {} ({})", self.value(other), self.place(other)),
             reason: reason.into(),
         });
     }
 
-    fn place(&self, key: &str) -> Origin {
+    /// What several entries inherit is told once.
+    pub(super) fn tell(&mut self, problem: Problem) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// The key where the value was written: an entry of a list may have it from its section.
+    fn written_as(&self, key: &str) -> String {
+        let section = list::documented(key);
+        let inherited = self.layered.origins.get(key) == self.layered.origins.get(&section);
+        if inherited { section } else { key.to_owned() }
+    }
+
+    pub(super) fn place(&self, key: &str) -> Origin {
         self.layered.origins.get(key).cloned().unwrap_or(Origin::Default)
     }
 
-    fn value(&self, key: &str) -> String {
+    pub(super) fn value(&self, key: &str) -> String {
         keys::get(&self.layered.values, key).map(ToString::to_string).unwrap_or_default()
     }
-}
-
-fn source(rules: &mut Rules<'_>, config: &Config) {
-    let source = &config.source;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    rules.require(
-        !source.name.is_empty() && source.name.chars().all(plain),
-        "source.name",
-        "write a short name of letters, digits, `-`, `_` and `.`",
-    );
-    rules.require(
-        source.base_url.is_empty() || is_collection_address(&source.base_url),
-        "source.base_url",
-        "write an http or https address without query, such as https://dev.azure.com/contoso",
-    );
-    rules.agree(
-        source.saved_query.is_empty()
-            || source.where_clause.is_empty()
-            || rules.place("source.where") == Origin::Default,
-        ["source.saved_query", "source.where"],
-        "a run uses one query; keep one of them and set the other to \"\"",
-    );
-    rules.agree(
-        !source.saved_query.is_empty() || !source.where_clause.trim().is_empty(),
-        ["source.where", "source.saved_query"],
-        "a run needs a query; set one of them",
-    );
-    rules.require((1..=200).contains(&source.page_size), "source.page_size", "write 1 to 200");
-    positive(rules, source.look_back, "source.look_back");
-    positive(rules, source.request_timeout, "source.request_timeout");
-    rules.require(source.max_body > 0, "source.max_body", "write a size above zero");
-    rules.require(
-        is_variable_name_or_empty(&source.token_env),
-        "source.token_env",
-        "write the name of a variable, not its value",
-    );
-    rules.require(
-        !source.write_back || is_tag(&source.write_back_tag),
-        "source.write_back_tag",
-        "write one tag without `,` and `;`",
-    );
 }
 
 fn schedule(rules: &mut Rules<'_>, config: &Config) {
@@ -150,19 +120,14 @@ fn agent(rules: &mut Rules<'_>, config: &Config) {
         "agent.pass_env",
         "write names of variables, not their values",
     );
-    let tracker = config.source.token_env.as_str();
-    let leaks = |name: &str| !tracker.is_empty() && name == tracker;
     let reason = "the tracker's credential is never passed to the agent";
-    rules.agree(
-        !leaks(&agent.credential_env),
-        ["agent.credential_env", "source.token_env"],
-        reason,
-    );
-    rules.agree(
-        !agent.pass_env.iter().any(|name| leaks(name)),
-        ["agent.pass_env", "source.token_env"],
-        reason,
-    );
+    for (n, source) in config.sources().iter().enumerate() {
+        let tracker = format!("{}.token_env", config.source_section(n));
+        let leaks = |name: &str| !name.is_empty() && name == source.token_env;
+        let passed = agent.pass_env.iter().any(|name| leaks(name));
+        rules.agree(!leaks(&agent.credential_env), ["agent.credential_env", &tracker], reason);
+        rules.agree(!passed, ["agent.pass_env", &tracker], reason);
+    }
 }
 
 fn sessions(rules: &mut Rules<'_>, config: &Config) {
@@ -315,16 +280,8 @@ fn check_log_and_report(rules: &mut Rules<'_>, config: &Config) {
     );
 }
 
-fn positive(rules: &mut Rules<'_>, duration: Duration, key: &str) {
+pub(super) fn positive(rules: &mut Rules<'_>, duration: Duration, key: &str) {
     rules.require(!duration.is_zero(), key, "write a duration above zero, such as 10m");
-}
-
-fn is_collection_address(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    rest.is_some_and(|rest| {
-        let host = rest.split('/').next().unwrap_or_default();
-        !host.is_empty() && !rest.contains(|c: char| c.is_whitespace() || matches!(c, '?' | '#'))
-    })
 }
 
 fn is_variable_name(name: &str) -> bool {
@@ -333,39 +290,21 @@ fn is_variable_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn is_variable_name_or_empty(name: &str) -> bool {
+pub(super) fn is_variable_name_or_empty(name: &str) -> bool {
     name.is_empty() || is_variable_name(name)
-}
-
-fn is_tag(tag: &str) -> bool {
-    !tag.trim().is_empty() && !tag.contains([',', ';'])
 }
 
 impl Config {
     /// What a run cannot do without, beyond what every command needs.
     pub fn require_for_run(&self) -> Result<(), ConfigError> {
-        let source = &self.source;
-        let no_credential = source.token_env.is_empty()
-            && source.token_file.as_os_str().is_empty()
-            && source.token_command.is_empty();
-        let needed = [
-            (
-                source.base_url.is_empty(),
-                "source.base_url",
-                "write the address of the organisation, such as https://dev.azure.com/contoso, or \
-                 try `--demo`",
-            ),
-            (source.project.is_empty(), "source.project", "write the project's name"),
-            (no_credential, "source.token_env", "set token_env, token_file or token_command"),
-            (
-                self.repository.path.as_os_str().is_empty(),
-                "repository.path",
-                "write the folder of the code base that analyses read",
-            ),
-        ];
+        let repository = (
+            self.repository.path.as_os_str().is_empty() && self.needs_default_code_base(),
+            "repository.path".to_owned(),
+            "write the folder of the code base that analyses read",
+        );
+        let needed = source::needed(self).into_iter().chain([repository]);
         ConfigError::check(
             needed
-                .into_iter()
                 .filter(|(missing, ..)| *missing)
                 .map(|(_, key, reason)| Problem::Needed { key, reason })
                 .collect(),

@@ -97,18 +97,25 @@ impl CodeBases {
 
     fn root_for(&self, item: &CleanItem) -> PathBuf {
         let areas: Vec<&str> = item.facts.areas().collect();
-        code_base_of_areas(&self.config.repository, &areas, &item.facts.item_type).to_owned()
+        let source = item.facts.key.source();
+        code_base_of(&self.config, source, &areas, &item.facts.item_type).to_owned()
     }
 }
 
-/// The code base for items of this area and type: the one a route leads to, or the default.
-pub fn code_base_of<'a>(repository: &'a Repository, area: &str, item_type: &str) -> &'a Path {
-    code_base_of_areas(repository, &[area], item_type)
-}
-
-/// The same for an item with several areas.
-fn code_base_of_areas<'a>(repository: &'a Repository, areas: &[&str], item_type: &str) -> &'a Path {
-    route_for(&repository.routes, areas, item_type).map_or(&repository.path, |route| &route.path)
+/// The code base for items of this source, areas and type: the one that a route of the source leads
+/// to, then the source's own, then the same of `[repository]`.
+pub fn code_base_of<'a>(
+    config: &'a Config,
+    source: &str,
+    areas: &[&str],
+    item_type: &str,
+) -> &'a Path {
+    let led = |routes: &'a [Route]| Some(&route_for(routes, areas, item_type)?.path);
+    let own = config.source_named(source).and_then(|source| {
+        led(&source.routes).or(Some(&source.repository).filter(|path| !path.as_os_str().is_empty()))
+    });
+    let Repository { path, routes, .. } = &config.repository;
+    own.or_else(|| led(routes)).unwrap_or(path)
 }
 
 /// The route that says most about an item: the longest area path, then the one that names its type.

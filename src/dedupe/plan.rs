@@ -22,6 +22,8 @@ pub struct ReadItem {
     pub terminal: bool,
     /// False: its texts could not be cleaned.
     pub readable: bool,
+    /// Its source is read for the first time: new work is recorded as seen and not queued.
+    pub baseline: bool,
 }
 
 /// A decision on an item, as it is stored.
@@ -68,8 +70,6 @@ pub struct Queues {
 /// What reading gathers, page by page.
 #[derive(Debug)]
 pub struct Plan {
-    /// New work is recorded as seen and not queued.
-    baseline: bool,
     order: Order,
     max_attempts: u32,
     untriaged: Queue<QueuedItem>,
@@ -86,11 +86,9 @@ pub struct PlanCounts {
 }
 
 impl Plan {
-    /// An empty plan. In a `baseline`, new work is recorded as seen and not queued.
-    pub fn new(config: &Config, baseline: bool) -> Self {
+    pub fn new(config: &Config) -> Self {
         let queue = |limit| Queue::new(usize::try_from(limit).unwrap_or(usize::MAX));
         Self {
-            baseline,
             order: config.order.clone(),
             max_attempts: config.limits.max_attempts,
             untriaged: queue(config.limits.max_items_per_run),
@@ -115,7 +113,7 @@ impl Plan {
         let mut planned = planned(&read, &decided, known.map_or(0, |known| known.attempts));
         let mut over = None;
         match decided.decision {
-            Decision::New | Decision::Changed if self.baseline => self.counts.shares.baseline += 1,
+            Decision::New | Decision::Changed if read.baseline => self.counts.shares.baseline += 1,
             Decision::New | Decision::Changed => {
                 let Decided { reason, verdict, .. } = decided;
                 let ReadItem { item, fingerprint, .. } = read;
@@ -225,22 +223,32 @@ mod tests {
     use super::super::fingerprint::tests::item;
     use super::*;
 
-    fn plan(limit: u32, baseline: bool) -> Plan {
+    fn plan(limit: u32) -> Plan {
         let mut config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
         config.limits.max_items_per_run = limit;
-        Plan::new(&config, baseline)
+        Plan::new(&config)
     }
 
     fn add(plan: &mut Plan, id: i64, priority: i64) -> (Planned, Option<OverLimit>) {
+        add_read(plan, id, priority, false)
+    }
+
+    fn add_read(
+        plan: &mut Plan,
+        id: i64,
+        priority: i64,
+        baseline: bool,
+    ) -> (Planned, Option<OverLimit>) {
         let mut item = item(id, "text");
         item.facts.priority = Some(priority);
-        let read = ReadItem { item, fingerprint: "2:a".into(), terminal: false, readable: true };
+        let fingerprint = "2:a".into();
+        let read = ReadItem { item, fingerprint, terminal: false, readable: true, baseline };
         plan.add(read, None, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
     fn an_item_over_the_limit_is_deferred_whether_it_is_this_one_or_an_earlier_one() {
-        let mut plan = plan(1, false);
+        let mut plan = plan(1);
         assert_eq!(add(&mut plan, 1, 3).0.decision, Decision::New);
         let (second, over) = add(&mut plan, 2, 2);
         assert_eq!(second.decision, Decision::New);
@@ -256,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_baseline_queues_nothing() {
-        let mut plan = plan(5, true);
-        assert_eq!(add(&mut plan, 1, 2).0.decision, Decision::New);
+        let mut plan = plan(5);
+        assert_eq!(add_read(&mut plan, 1, 2, true).0.decision, Decision::New);
         let (queues, _, counts) = plan.finish();
         assert_eq!((queues.untriaged.len(), counts.shares.baseline), (0, 1));
     }

@@ -187,16 +187,21 @@ impl RunView {
     fn apply_step(&mut self, event: &Event) {
         match event {
             Event::FetchStarted => self.step = Step::Fetching,
-            Event::FetchProgressed { items } | Event::FetchCompleted { items, .. } => {
+            Event::FetchProgressed { items } => self.fetched = *items,
+            Event::FetchCompleted { items, .. } => {
                 self.fetched = *items;
+                // Of several sources, others were read.
+                self.fetch_failed = None;
             }
-            Event::FetchFailed { message, .. } => {
-                self.fetch_failed = Some(message.clone());
+            Event::FetchFailed { source, message, .. } => {
+                let message = of_source(source, message);
                 self.notices.push(message.clone());
+                self.fetch_failed = Some(message);
             }
             Event::ConfigBroken { message } => self.notices.push(message.clone()),
-            Event::BreakerChanged { from, to, reason, .. } => {
-                self.notices.push(format!("circuit breaker {from} → {to}: {reason}"));
+            Event::BreakerChanged { source, from, to, reason, .. } => {
+                let change = format!("circuit breaker {from} → {to}: {reason}");
+                self.notices.push(of_source(source, &change));
             }
             Event::PlanMade { work, unchanged, .. } => {
                 (self.planned, self.work) = (true, *work);
@@ -353,6 +358,14 @@ impl RunView {
     /// Title of an item, as far as it is known.
     pub fn title(&self, item: &ItemKey) -> &str {
         self.titles.get(item).map_or("", String::as_str)
+    }
+}
+
+/// The words with the source they are about, if it is named.
+pub fn of_source(source: &str, words: &str) -> String {
+    match source {
+        "" => words.to_owned(),
+        source => format!("{source}: {words}"),
     }
 }
 

@@ -79,14 +79,14 @@ pub enum Event {
         /// As `section.key`.
         keys: Vec<String>,
     },
-    /// Reading from the source began.
+    /// Reading from the sources began.
     FetchStarted,
     /// One page of items arrived.
     FetchProgressed {
         /// Items so far.
         items: u64,
     },
-    /// Reading from the source ended well.
+    /// Reading ended, well for at least one source.
     FetchCompleted {
         /// Items delivered.
         items: u64,
@@ -95,15 +95,32 @@ pub enum Event {
         /// Requests sent.
         requests: u64,
     },
-    /// Reading from the source failed.
+    /// One of several sources was read to its end.
+    SourceRead {
+        /// Which.
+        source: String,
+        /// Items delivered.
+        items: u64,
+        /// Asked for by id and not there any more.
+        vanished: u64,
+        /// Requests sent.
+        requests: u64,
+    },
+    /// Reading from a source failed.
     FetchFailed {
+        /// Which one, if there are several.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        source: String,
         /// The class, as a stable code.
         class: String,
         /// For people.
         message: String,
     },
-    /// The circuit breaker changed its state.
+    /// The circuit breaker of a source changed its state.
     BreakerChanged {
+        /// Which source.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        source: String,
         /// Before.
         from: String,
         /// After.

@@ -107,6 +107,7 @@ fn unfinished(view: &RunView, reached: Reached) -> StageReport {
             RunOutcome::Completed
             | RunOutcome::NothingNew
             | RunOutcome::SomeFailed
+            | RunOutcome::SourcesFailed
             | RunOutcome::TriageFailed
             | RunOutcome::NotNow,
         ) => StageReport::plain(StageState::Done),

@@ -73,7 +73,11 @@ use StageState::{Ahead, Done, Failed, Running, Skipped};
 #[test]
 fn a_tracker_that_is_down_fails_the_fetch_and_skips_the_rest() {
     let message = "no answer from the tracker";
-    let failure = Event::FetchFailed { class: "network".into(), message: message.into() };
+    let failure = Event::FetchFailed {
+        source: String::new(),
+        class: "network".into(),
+        message: message.into(),
+    };
     let stages = ended(RunOutcome::SourceUnavailable, vec![Event::FetchStarted, failure]);
     assert_eq!(states(&stages), [Failed, Skipped, Skipped, Failed]);
     assert_eq!(why(&stages.fetch), message);

@@ -118,6 +118,8 @@ pub enum Reason {
     OutOfQuery,
     /// A session for it is running.
     InFlight,
+    /// The configuration does not name its source any more; it is queued again when it does.
+    SourceRemoved,
 }
 
 impl Reason {
@@ -279,6 +281,8 @@ pub enum RunOutcome {
     TriageFailed,
     /// The source could not be read, or its breaker is open.
     SourceUnavailable,
+    /// Some of several sources could not be read; the items of the others were processed.
+    SourcesFailed,
     /// The source refused the credential.
     CredentialRefused,
     /// The source says the configuration is wrong, or it names what is not there.

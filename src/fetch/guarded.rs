@@ -35,12 +35,25 @@ impl Guarded {
     ) -> Self {
         Self { inner, guard: Arc::new(Guard { notebook, clock, sink }) }
     }
+}
 
-    /// Closes the breaker and drops "not before", on an operator's request.
-    pub async fn reset(&self) -> Result<(), FetchError> {
-        let change = |breaker: &mut Breaker| breaker.close();
-        self.guard.change("closed by hand", change).await?;
-        self.guard.notebook.update(|remembered| remembered.not_before = None).await
+/// Closes the breaker of a source and drops "not before", on an operator's request.
+pub async fn close_breaker(
+    notebook: Arc<Notebook>,
+    clock: Clock,
+    sink: Arc<dyn Sink>,
+) -> Result<(), FetchError> {
+    let guard = Guard { notebook, clock, sink };
+    guard.change("closed by hand", Breaker::close).await?;
+    guard.notebook.update(|remembered| remembered.not_before = None).await
+}
+
+/// A source that cannot be used as it is configured: every read says why.
+pub struct Unusable(pub FetchError);
+
+impl Source for Unusable {
+    fn open(&self, _: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
+        Box::pin(async { Err(self.0.clone()) })
     }
 }
 
@@ -61,6 +74,7 @@ impl Guard {
             .await?;
         if from != to {
             self.sink.emit(Event::BreakerChanged {
+                source: self.notebook.name().to_owned(),
                 from: from.into_str().to_owned(),
                 to: to.into_str().to_owned(),
                 until: to.until(),
@@ -139,7 +153,7 @@ fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) 
     };
     let message = format!(
         "the circuit breaker of source {name:?} {cause}; no request was sent. Once the cause is \
-         fixed, `heartbeat retry --source` closes it at once; a changed credential or \
+         fixed, `heartbeat retry --source {name}` closes it at once; a changed credential or \
          configuration closes it automatically"
     );
     let error = FetchError::new(FailureClass::BreakerOpen, message);

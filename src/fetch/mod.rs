@@ -20,7 +20,7 @@ mod tracker;
 mod write_back;
 
 pub use credential::{Credential, FixedCredential};
-pub use guarded::Guarded;
+pub use guarded::{Guarded, Unusable, close_breaker};
 pub use http::Turns;
 pub use look_back::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
 pub use memory::{InMemory, Notebook};

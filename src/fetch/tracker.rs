@@ -11,7 +11,7 @@ use super::{FetchError, Notebook, Source};
 use crate::clock::Clock;
 use crate::model::BoxFuture;
 use crate::ports::SourceMemory;
-use crate::settings;
+use crate::settings::{self, SourceKind};
 
 /// What a client needs beside its configuration.
 #[derive(Clone)]
@@ -79,5 +79,7 @@ pub fn connect(
     config: &settings::Source,
     connection: Connection,
 ) -> Result<Arc<dyn Tracker>, FetchError> {
-    Ok(Arc::new(AdoSource::connect(config, connection)?))
+    match config.kind {
+        SourceKind::Ado => Ok(Arc::new(AdoSource::connect(config, connection)?)),
+    }
 }

@@ -46,6 +46,11 @@ impl ItemKey {
         &self.0
     }
 
+    /// The configured name of the source; the whole key if it is not well formed.
+    pub fn source(&self) -> &str {
+        self.0.split_once('/').map_or(self.0.as_str(), |(source, _)| source)
+    }
+
     /// The tracker's number in this key, if the key is well formed.
     pub fn item_id(&self) -> Option<ItemId> {
         self.0.rsplit_once('/').and_then(|(_, n)| n.parse().ok()).map(ItemId)

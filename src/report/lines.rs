@@ -1,6 +1,6 @@
 //! One line per event for people who read a log instead of a screen. Pure.
 
-use crate::event::fold::{RunView, waiting_words};
+use crate::event::fold::{RunView, of_source, waiting_words};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
 use crate::model::{ItemKey, Stage, Usd};
@@ -21,9 +21,14 @@ fn step_line(event: &Event) -> Option<String> {
         Event::FetchCompleted { items, requests, .. } => {
             format!("fetch    {items} items in {requests} requests")
         }
-        Event::FetchFailed { class, message } => format!("fetch    failed ({class}): {message}"),
-        Event::BreakerChanged { from, to, reason, .. } => {
-            format!("breaker  {from} → {to}: {reason}")
+        Event::SourceRead { source, items, requests, .. } => {
+            format!("source   {source}: {items} items in {requests} requests")
+        }
+        Event::FetchFailed { source, class, message } => {
+            format!("fetch    {}", of_source(source, &format!("failed ({class}): {message}")))
+        }
+        Event::BreakerChanged { source, from, to, reason, .. } => {
+            format!("breaker  {}", of_source(source, &format!("{from} → {to}: {reason}")))
         }
         Event::PlanMade { work, deferred, unchanged } => {
             format!("plan     {work} to do, {deferred} deferred, {unchanged} unchanged")
@@ -172,8 +177,14 @@ pub fn amount(spending: &StageSpending) -> String {
 }
 
 /// `ado/123` as `#123`.
+///
+/// The name of the source that a configuration has by default is left out.
 pub fn short_key(item: &ItemKey) -> String {
-    item.item_id().map_or_else(|| item.to_string(), |id| format!("#{id}"))
+    match (item.source(), item.item_id()) {
+        (_, None) => item.to_string(),
+        ("ado", Some(id)) => format!("#{id}"),
+        (source, Some(id)) => format!("{source}#{id}"),
+    }
 }
 
 fn plural(n: u32) -> &'static str {

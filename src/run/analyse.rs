@@ -89,7 +89,7 @@ pub(super) async fn run_session(
     Ok(match launch(cx, request).await? {
         Launched::Ended(session) => {
             let EndedSession { id, attempt, end, fault } = *session;
-            let result = result_of(cx, id, end, attempt, Some(&context.root)).await;
+            let result = result_of(cx, id, item.key(), end, attempt, Some(&context.root)).await;
             Analysis::Ended { session: id, result, fault }
         }
         Launched::Refused(reason) => Analysis::Refused(reason),
@@ -124,13 +124,14 @@ pub(super) async fn prompt(
 pub(super) async fn result_of(
     cx: &RunContext,
     session: SessionId,
+    item: &ItemKey,
     end: SessionEnd,
     attempt: u32,
     root: Option<&Path>,
 ) -> DeepResult {
     let outcome = match end.outcome {
         Outcome::Completed => match finding_in(&end, root) {
-            Ok(finding) => return finished(cx, session, finding).await,
+            Ok(finding) => return finished(cx, session, item, finding).await,
             Err(why) => Outcome::BadOutput { why },
         },
         other => other,
@@ -171,12 +172,17 @@ pub(super) fn failed(
 
 /// An agent may repeat a credential that it should not have seen; it is removed before anybody else
 /// sees it.
-async fn finished(cx: &RunContext, session: SessionId, mut finding: Finding) -> DeepResult {
+async fn finished(
+    cx: &RunContext,
+    session: SessionId,
+    item: &ItemKey,
+    mut finding: Finding,
+) -> DeepResult {
     let removed = cx.edges.secrets.held().await.remove_from_all(finding.texts_mut());
     if removed > 0 {
         tracing::error!(session_id = %session, texts = removed, "removed one of heartbeat's credentials from a finding");
     }
-    let comment = cx.edges.publisher.is_some().then(|| analyze::markdown(&finding));
+    let comment = cx.edges.publisher_of(item).map(|_| analyze::markdown(&finding));
     let made_with = MadeWith {
         model: cx.config.analyze.model.clone(),
         prompt: cx.prompts.version().to_owned(),

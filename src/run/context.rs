@@ -160,6 +160,12 @@ impl RunStop {
         }
     }
 
+    /// When half of the run's time is over.
+    pub(super) fn half_time(&self) -> Instant {
+        let now = Instant::now();
+        now + self.ends_at.saturating_duration_since(now) / 2
+    }
+
     /// The limit, if it is over and nobody asked to stop before.
     pub(super) fn deadline_passed(&self) -> Option<String> {
         let by_deadline = !self.requested() && self.deadline.state().reason.is_some();

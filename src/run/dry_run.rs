@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{Publishing, RunContext, RunError, analyse, read, triage};
+use super::{Publishing, RunContext, RunError, analyse, sources, triage};
 use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
 use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
@@ -80,7 +80,7 @@ pub struct DryRunPrompt {
 /// state.
 pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     let before = cx.store().events().last_number().await?;
-    let Queues { untriaged, triaged } = read(cx).await?;
+    let (Queues { untriaged, triaged }, unread) = sources::read_all(cx).await?.into_parts();
     cx.journal.flush().await?;
     let (triage_cost, deep_cost) = (cx.config.triage.max_cost, cx.config.analyze.max_cost);
     let triage = triage::prompts(cx, &untriaged).await?.into_iter();
@@ -89,8 +89,9 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     // Each may be followed by one more, for the items without a usable verdict.
     let again = prompts.len();
     let queue = in_order(triaged.into_iter().chain(untriaged).collect(), &cx.config.order);
-    let (deep, trouble) = deep_prompts(cx, &queue, deep_cost).await?;
+    let (deep, mut trouble) = deep_prompts(cx, &queue, deep_cost).await?;
     prompts.extend(deep);
+    trouble.extend(unread.err().map(|error| error.to_string()));
     let wanted: Usd = prompts.iter().map(|prompt| prompt.worst_case).sum();
     let budget_per_run = cx.config.budget.per_run;
     Ok(DryRun {
@@ -166,8 +167,8 @@ async fn deep_prompts(
 
 /// Asks the tracker whether it would accept a comment and the tag on an item; changes nothing.
 async fn check_write_back(cx: &RunContext, queue: &[QueuedItem]) -> Option<String> {
-    let publisher = cx.edges.publisher.as_ref()?;
-    let item = queue.first()?;
+    let (item, publisher) =
+        queue.iter().find_map(|item| Some((item, cx.edges.publisher_of(item.key())?)))?;
     let (id, rev) = (item.id(), item.revision());
     let write = Publishing {
         id,

@@ -4,25 +4,46 @@ use std::sync::Arc;
 
 use crate::context::CodeBase;
 use crate::fetch::{FetchError, Source};
-use crate::model::{BoxFuture, ItemId};
+use crate::model::{BoxFuture, ItemId, ItemKey};
 use crate::session::{Gate, Sessions};
 use crate::settings::HeldSecrets;
 
 /// Everything a run touches.
 #[derive(Clone)]
 pub struct Edges {
-    /// The tracker.
-    pub source: Arc<dyn Source>,
+    /// The trackers, one for each configured source.
+    pub trackers: Arc<[Tracker]>,
     /// Supervised agent sessions.
     pub sessions: Arc<dyn Sessions>,
     /// The code bases.
     pub code: Arc<dyn CodeBase>,
     /// The machine's say in whether another session may start.
     pub gate: Arc<dyn Gate>,
-    /// Where findings are left, if they are.
-    pub publisher: Option<Arc<dyn Publisher>>,
     /// What no stored text may hold.
     pub secrets: Arc<dyn Secrets>,
+}
+
+/// One configured source.
+#[derive(Clone)]
+pub struct Tracker {
+    /// Its configured name.
+    pub name: String,
+    /// What items are read from.
+    pub source: Arc<dyn Source>,
+    /// Where findings are left, if they are.
+    pub publisher: Option<Arc<dyn Publisher>>,
+}
+
+impl Edges {
+    /// The tracker that an item was read from; none: its source is not configured any more.
+    pub fn tracker_of(&self, item: &ItemKey) -> Option<&Tracker> {
+        self.trackers.iter().find(|tracker| tracker.name == item.source())
+    }
+
+    /// Where the findings of an item are left, if they are.
+    pub fn publisher_of(&self, item: &ItemKey) -> Option<&Arc<dyn Publisher>> {
+        self.tracker_of(item)?.publisher.as_ref()
+    }
 }
 
 /// Knows the secrets in force.

@@ -1,6 +1,6 @@
 //! How a run ends: its errors, its outcome, its figures.
 
-use super::{Backlog, RunContext};
+use super::{Backlog, RunContext, UnreadSource};
 use crate::context::CodeError;
 use crate::event::fold::RunView;
 use crate::event::{Event, Reason, RunOutcome, RunSummary};
@@ -18,6 +18,12 @@ pub enum RunError {
     /// The tracker.
     #[error(transparent)]
     Fetch(#[from] FetchError),
+    /// Some of several sources could not be read; the items of the others were processed.
+    #[error("{}. The items of the other sources were processed", told(.0))]
+    SomeSources(Vec<UnreadSource>),
+    /// None of several sources could be read.
+    #[error("{}", told(.0))]
+    AllSources(Vec<UnreadSource>),
     /// A prompt template.
     #[error(transparent)]
     Prompt(#[from] PromptError),
@@ -63,6 +69,11 @@ pub enum RunError {
         /// The panic's message.
         message: String,
     },
+}
+
+fn told(unread: &[UnreadSource]) -> String {
+    let one = |source: &UnreadSource| format!("source {:?}: {}", source.name, source.error);
+    unread.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 impl RunError {
@@ -116,6 +127,17 @@ fn outcome(cx: &RunContext, error: Option<&RunError>, view: &RunView) -> RunOutc
     match error {
         Some(RunError::Store(_)) => RunOutcome::StoreFailed,
         Some(RunError::Fetch(error)) => fetch_outcome(error),
+        Some(RunError::SomeSources(_)) if cx.stop.requested() => RunOutcome::Interrupted,
+        Some(RunError::SomeSources(_)) => RunOutcome::SourcesFailed,
+        // Where they differ, the first one of the configuration counts.
+        Some(RunError::AllSources(unread)) => {
+            let first = cx
+                .edges
+                .trackers
+                .iter()
+                .find_map(|tracker| unread.iter().find(|source| source.name == tracker.name));
+            outcome(cx, first.map(|source| &source.error), view)
+        }
         Some(RunError::AgentCredential(_)) => RunOutcome::CredentialRefused,
         Some(RunError::Prompt(_) | RunError::AgentConfig(_) | RunError::NoCodeBase(_)) => {
             RunOutcome::ConfigRefused

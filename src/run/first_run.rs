@@ -1,9 +1,9 @@
-//! The first run on a state: an old backlog is not analysed unless the configuration says so.
+//! The first run on a source: an old backlog is not analysed unless the configuration says so.
 
 use jiff::SignedDuration;
 
 use super::read::PageReader;
-use super::{RunContext, RunError};
+use super::{RunContext, RunError, Tracker};
 use crate::event::Trigger;
 use crate::fetch::FetchRequest;
 use crate::model::Usd;
@@ -52,6 +52,7 @@ pub struct Backlog {
 /// that a person starts processes the backlog; a scheduled one asks once.
 pub(super) async fn decide(
     cx: &RunContext,
+    tracker: &Tracker,
     so_far: Option<FirstRunFact>,
 ) -> Result<FirstRunStep, RunError> {
     match (so_far, cx.config.schedule.first_run) {
@@ -60,22 +61,22 @@ pub(super) async fn decide(
         (Some(FirstRunFact::Baseline), _) | (None, FirstRun::Baseline) => {
             Ok(FirstRunStep::Baseline)
         }
-        (None, FirstRun::Ask) if cx.trigger == Trigger::Schedule => ask(cx).await,
+        (None, FirstRun::Ask) if cx.trigger == Trigger::Schedule => ask(cx, tracker).await,
         (None, FirstRun::Process | FirstRun::Ask) => Ok(FirstRunStep::Process),
     }
 }
 
 /// Counts and prices the backlog. Stores the count only, and starts nothing.
-async fn ask(cx: &RunContext) -> Result<FirstRunStep, RunError> {
+async fn ask(cx: &RunContext, tracker: &Tracker) -> Result<FirstRunStep, RunError> {
     let now = cx.now();
-    if let Some((items, at)) = cx.store().sources().backlog().await?
+    if let Some((items, at)) = cx.store().sources().backlog(&tracker.name).await?
         && at <= now
         && now.duration_since(at) < COUNTED_FOR
     {
         return Err(RunError::FirstRun(price(&cx.config, items)));
     }
     let request = FetchRequest { changed_since: None, also: Vec::new() };
-    let (mut pages, mut items) = (PageReader::open(cx, request).await?, 0);
+    let (mut pages, mut items) = (PageReader::open(cx, tracker, request).await?, 0);
     while let Some(page) = pages.next(cx).await? {
         items +=
             page.items.iter().filter(|item| !cx.is_terminal(&item.state, item.finished)).count()
@@ -85,7 +86,7 @@ async fn ask(cx: &RunContext) -> Result<FirstRunStep, RunError> {
     if items == 0 || cx.stop.reason().is_some() {
         return Ok(FirstRunStep::Process);
     }
-    cx.journal.sources().note_backlog(items, now).await?;
+    cx.journal.sources().note_backlog(&tracker.name, items, now).await?;
     Err(RunError::FirstRun(price(&cx.config, items)))
 }
 

@@ -27,17 +27,19 @@ mod provider;
 mod read;
 mod recheck;
 mod recover;
+mod sources;
 mod triage;
 
-use crate::dedupe::{QueuedItem, Queues};
+use crate::dedupe::QueuedItem;
 use crate::session::StopHandle;
 use crate::store::StoreError;
 
 pub use context::RunContext;
 pub use dry_run::{DryRun, DryRunDecision, DryRunPrompt, dry_run};
-pub use edges::{Edges, Publisher, Publishing, Secrets};
+pub use edges::{Edges, Publisher, Publishing, Secrets, Tracker};
 pub use error::{RunEnd, RunError, fetch_outcome};
 pub use first_run::Backlog;
+pub use sources::UnreadSource;
 
 /// Performs one run and stores how it ended. The caller holds the run lock.
 pub async fn perform(cx: &RunContext) -> Result<RunEnd, StoreError> {
@@ -54,23 +56,12 @@ pub async fn perform(cx: &RunContext) -> Result<RunEnd, StoreError> {
 async fn work(cx: &RunContext) -> Result<(), RunError> {
     let _timer = cx.stop.start_deadline();
     recover::finish_interrupted(cx).await?;
-    let queues = read(cx).await?;
+    let (queues, unread) = sources::read_all(cx).await?.into_parts();
     provider::probe_if_due(cx, &queues).await?;
     let deep = triage::judge(cx, queues).await?;
     pool::work_through(cx, deep, analyse).await?;
-    provider::ensure_credential(cx).await
-}
-
-/// Reads what changed and what earlier runs left, and decides on every item. A page is stored
-/// before the next one is fetched, so memory does not grow with the backlog and nothing that was
-/// delivered can be lost.
-async fn read(cx: &RunContext) -> Result<Queues, RunError> {
-    let mut reading = read::Reading::begin(cx).await?;
-    while let Some(page) = reading.fetch_page(cx).await? {
-        let clean = clean::clean_page(cx, page).await?;
-        reading.dedupe_and_store(cx, clean).await?;
-    }
-    reading.finish(cx).await
+    provider::ensure_credential(cx).await?;
+    unread
 }
 
 /// Analyses one item: the code that matters for it, a session on that code, the stored finding.

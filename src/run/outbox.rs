@@ -3,15 +3,19 @@
 
 use super::{Publishing, RunContext, RunError};
 use crate::fetch::FetchError;
-use crate::model::{FailureClass, ItemId};
+use crate::model::{FailureClass, ItemId, ItemKey};
 use crate::store::{Delivery, Message, MessageKind, fault};
 
 /// Delivers what is due. A failed delivery waits for its next attempt and fails nothing else.
 pub(super) async fn deliver_comments(cx: &RunContext) -> Result<(), RunError> {
-    if cx.edges.publisher.is_none() {
+    if cx.edges.trackers.iter().all(|tracker| tracker.publisher.is_none()) {
         return Ok(());
     }
     for message in cx.store().outbox().due(MessageKind::Comment, cx.now()).await? {
+        // Comments for a source that takes none now are kept.
+        if message.item.as_ref().is_some_and(|item| cx.edges.publisher_of(item).is_none()) {
+            continue;
+        }
         if cx.stop.requested() {
             break;
         }
@@ -48,8 +52,9 @@ async fn deliver(cx: &RunContext, message: Message) -> Result<(), RunError> {
 /// If the item has changed meanwhile and is still open, the comment goes on its new revision.
 async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
     let nowhere = || FetchError::new(FailureClass::Gone, "there is no item to write to");
-    let id = message.item.as_ref().and_then(crate::model::ItemKey::item_id);
-    let (publisher, id) = cx.edges.publisher.as_ref().zip(id).ok_or_else(nowhere)?;
+    let item = message.item.as_ref().ok_or_else(nowhere)?;
+    let id = item.item_id().ok_or_else(nowhere)?;
+    let publisher = cx.edges.publisher_of(item).ok_or_else(nowhere)?;
     let on = |rev| Publishing {
         id,
         rev,
@@ -58,7 +63,7 @@ async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
     };
     match publisher.publish(on(message.revision.unwrap_or_default())).await {
         Err(error) if error.class == FailureClass::Conflict => {
-            match current_revision(cx, id).await {
+            match current_revision(cx, item, id).await {
                 Some(newer) => publisher.publish(on(newer)).await,
                 None => Err(error),
             }
@@ -68,8 +73,9 @@ async fn write(cx: &RunContext, message: &Message) -> Result<i64, FetchError> {
 }
 
 /// The item's revision now, unless it is finished or gone.
-async fn current_revision(cx: &RunContext, id: ItemId) -> Option<i64> {
-    let current = cx.edges.source.current_states(vec![id]).await.ok()??;
+async fn current_revision(cx: &RunContext, item: &ItemKey, id: ItemId) -> Option<i64> {
+    let source = &cx.edges.tracker_of(item)?.source;
+    let current = source.current_states(vec![id]).await.ok()??;
     let open = current
         .into_iter()
         .find(|item| item.id == id && !cx.is_terminal(&item.state, item.finished));

@@ -1,4 +1,5 @@
-//! Read: fetch a page, dedupe its items against the state, store the decisions, queue the work.
+//! Reads one source: fetch a page, dedupe its items against the state, store the decisions, queue
+//! the work.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +7,8 @@ use jiff::SignedDuration;
 
 use super::clean::{CleanPage, without_texts};
 use super::first_run::{self, FirstRunStep};
-use super::{RunContext, RunError};
-use crate::dedupe::{
-    FingerprintInputs, Plan, PlanCounts, Queues, ReadItem, fingerprint, raw_fingerprint,
-};
-use crate::event::Event;
+use super::{RunContext, RunError, Tracker};
+use crate::dedupe::{FingerprintInputs, Plan, ReadItem, fingerprint, raw_fingerprint};
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, WorkItem};
 use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
@@ -18,44 +16,47 @@ use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
 /// Runs that ask for an item which the query named and no read delivered, before it is given up.
 const MOST_RUNS: u32 = 3;
 
-/// What a run reads, page by page, and what it makes of it.
-pub(super) struct Reading {
+/// One source under way: its pages, and what is remembered of it.
+pub(super) struct SourceReading {
+    tracker: Tracker,
     pages: PageReader,
-    plan: Plan,
     first_run: FirstRunStep,
     undelivered: Undelivered,
     items: u64,
     vanished: u64,
 }
 
-impl Reading {
+impl SourceReading {
     /// Asks for everything that changed since the last read, and for the items that earlier runs
     /// left.
-    pub(super) async fn begin(cx: &RunContext) -> Result<Self, RunError> {
-        let (source, limits) = (&cx.config.source, &cx.config.limits);
+    pub(super) async fn begin(cx: &RunContext, tracker: Tracker) -> Result<Self, RunError> {
+        let limits = &cx.config.limits;
         // Twice the limits: enough to fill the queues when half of what was left is no longer work.
         let revisit = Revisit {
             untriaged: limits.max_items_per_run.saturating_mul(2),
             triaged: limits.max_deep_per_run.saturating_mul(2),
             urgent_priority: cx.config.order.urgent_priority,
         };
-        let to_read = cx.store().items().to_read(source.name.clone(), cx.now(), revisit).await?;
+        let to_read = cx.store().items().to_read(tracker.name.clone(), cx.now(), revisit).await?;
         let ToRead { cursor, revisit: mut also, undelivered, first_run } = to_read;
-        let first_run = first_run::decide(cx, first_run).await?;
-        cx.emit(Event::FetchStarted);
+        let first_run = first_run::decide(cx, &tracker, first_run).await?;
         also.extend(
             undelivered.keys().filter(|id| !also.contains(id)).copied().collect::<Vec<_>>(),
         );
-        let overlap = SignedDuration::try_from(source.overlap).unwrap_or_default();
+        let overlap = cx.config.source_named(&tracker.name).map(|source| source.overlap);
+        let overlap = SignedDuration::try_from(overlap.unwrap_or_default()).unwrap_or_default();
         let changed_since = cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor));
-        Ok(Self {
-            pages: PageReader::open(cx, FetchRequest { changed_since, also }).await?,
-            plan: Plan::new(&cx.config, first_run == FirstRunStep::Baseline),
-            first_run,
-            undelivered: Undelivered(undelivered),
-            items: 0,
-            vanished: 0,
-        })
+        let pages = PageReader::open(cx, &tracker, FetchRequest { changed_since, also }).await?;
+        let undelivered = Undelivered { source: tracker.name.clone(), runs: undelivered };
+        Ok(Self { tracker, pages, first_run, undelivered, items: 0, vanished: 0 })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.tracker.name
+    }
+
+    pub(super) const fn items(&self) -> u64 {
+        self.items
     }
 
     /// The next page; none at the end, or when the run should end.
@@ -68,58 +69,62 @@ impl Reading {
     pub(super) async fn dedupe_and_store(
         &mut self,
         cx: &RunContext,
+        plan: &mut Plan,
         page: CleanPage,
     ) -> Result<(), RunError> {
         self.items += (page.items.len() + page.failed.len()) as u64;
         self.vanished += page.vanished.len() as u64;
+        let baseline = self.first_run == FirstRunStep::Baseline;
         let mut record = PageRecord {
             cursor: page.cursor,
-            baseline: self.first_run == FirstRunStep::Baseline,
+            baseline,
             first_run: self.first_run.fact(),
             ..PageRecord::default()
         };
         let cleaned = page.items.iter().map(|item| item.facts.id);
         let delivered = cleaned.chain(page.failed.iter().map(|item| item.id));
-        self.undelivered.note(cx, delivered, page.undelivered, page.vanished, &mut record);
-        let items = read_items(cx, page.items, page.failed);
+        self.undelivered.note(delivered, page.undelivered, page.vanished, &mut record);
+        let items = read_items(cx, page.items, page.failed, baseline);
         let seen = items.iter().map(|read| (read.item.facts.key.clone(), read.fingerprint.clone()));
         let known = cx.store().items().known(seen.collect()).await?;
         let now = cx.now();
         for read in items {
             let known = known.get(&read.item.facts.key);
-            let (planned, over_limit) = self.plan.add(read, known, now);
+            let (planned, over_limit) = plan.add(read, known, now);
             record.planned.push(planned);
             record.over_limit.extend(over_limit);
         }
-        cx.journal.items().record_page(&cx.config.source.name, record).await?;
+        cx.journal.items().record_page(self.name(), record).await?;
         fault::point();
-        cx.emit(Event::FetchProgressed { items: self.items });
-        cx.emit(Event::ItemsShared { shares: self.plan.counts().shares });
         Ok(())
     }
 
-    /// Every page is stored. Defers what is over the limits and returns the queues.
-    pub(super) async fn finish(self, cx: &RunContext) -> Result<Queues, RunError> {
-        let Self { pages, plan, first_run, items, vanished, .. } = self;
-        let (queues, over_limit, counts) = plan.finish();
+    /// Every page is stored: the source may remember where it was.
+    pub(super) async fn finish(self, cx: &RunContext) -> Result<SourceFigures, RunError> {
+        let Self { tracker, pages, first_run, items, vanished, .. } = self;
         let requests = pages.finish(cx).await?;
-        for (over, limit) in over_limit {
-            cx.journal.items().defer(over, limit).await?;
-        }
         if first_run == FirstRunStep::Baseline && cx.stop.reason().is_none() {
-            cx.journal.sources().note_first_run(FirstRunFact::Over).await?;
+            cx.journal.sources().note_first_run(&tracker.name, FirstRunFact::Over).await?;
         }
-        let PlanCounts { deferred, unchanged, shares } = counts;
-        cx.emit(Event::FetchCompleted { items, vanished, requests });
-        cx.emit(Event::ItemsShared { shares });
-        let work = (queues.untriaged.len() + queues.triaged.len()) as u64;
-        cx.emit(Event::PlanMade { work, deferred, unchanged });
-        Ok(queues)
+        Ok(SourceFigures { items, vanished, requests })
     }
 }
 
+/// What was read from one source, or from all.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SourceFigures {
+    pub(super) items: u64,
+    pub(super) vanished: u64,
+    pub(super) requests: u64,
+}
+
 /// The items of a page with their fingerprints; those that could not be cleaned come without texts.
-fn read_items(cx: &RunContext, items: Vec<CleanItem>, failed: Vec<WorkItem>) -> Vec<ReadItem> {
+fn read_items(
+    cx: &RunContext,
+    items: Vec<CleanItem>,
+    failed: Vec<WorkItem>,
+    baseline: bool,
+) -> Vec<ReadItem> {
     let inputs = FingerprintInputs {
         prompt_version: cx.prompts.version(),
         models: &[&cx.config.triage.model, &cx.config.analyze.model],
@@ -133,6 +138,7 @@ fn read_items(cx: &RunContext, items: Vec<CleanItem>, failed: Vec<WorkItem>) -> 
         item,
         fingerprint,
         readable,
+        baseline,
     };
     clean.chain(failed).map(read).collect()
 }
@@ -144,24 +150,27 @@ pub(super) struct PageReader {
 }
 
 impl PageReader {
-    pub(super) async fn open(cx: &RunContext, request: FetchRequest) -> Result<Self, RunError> {
-        let opened = cx.stop.unless_stopped(cx.edges.source.open(request)).await;
-        let pages = opened.transpose().map_err(|error| failed(cx, error))?;
-        Ok(Self { pages })
+    pub(super) async fn open(
+        cx: &RunContext,
+        tracker: &Tracker,
+        request: FetchRequest,
+    ) -> Result<Self, RunError> {
+        let opened = cx.stop.unless_stopped(tracker.source.open(request)).await;
+        Ok(Self { pages: opened.transpose()? })
     }
 
     /// The next page; none at the end, or when the run should end.
     pub(super) async fn next(&mut self, cx: &RunContext) -> Result<Option<Page>, RunError> {
         let Some(pages) = &mut self.pages else { return Ok(None) };
         let next = cx.stop.unless_stopped(pages.next()).await.unwrap_or(Ok(None));
-        next.map_err(|error| failed(cx, error))
+        Ok(next?)
     }
 
     /// Every page is stored: the source may remember where it was. Returns the requests sent.
     pub(super) async fn finish(mut self, cx: &RunContext) -> Result<u64, RunError> {
         let mut requests = 0;
         if let Some(pages) = &mut self.pages {
-            pages.commit().await.map_err(|error| failed(cx, error))?;
+            pages.commit().await?;
             requests = pages.requests();
         }
         self.ensure_complete(cx)?;
@@ -175,47 +184,43 @@ impl PageReader {
             "the tracker could not be read completely within the run's time limit of {limit} \
              (limits.run_deadline). What was read is stored; the next run continues from there"
         );
-        Err(failed(cx, FetchError::new(FailureClass::TooSlow, message)))
+        Err(FetchError::new(FailureClass::TooSlow, message).into())
     }
-}
-
-fn failed(cx: &RunContext, error: FetchError) -> RunError {
-    let (class, message) = (error.class.into_str().into(), error.message.clone());
-    cx.emit(Event::FetchFailed { class, message });
-    error.into()
 }
 
 /// Items that the query named and no read delivered, each with the number of runs that asked for it.
 /// They are stored with the cursor that passes them, and asked for in the next runs.
-struct Undelivered(BTreeMap<ItemId, u32>);
+struct Undelivered {
+    source: String,
+    runs: BTreeMap<ItemId, u32>,
+}
 
 impl Undelivered {
     /// Adds to a page's record what its reads mean for these items.
     fn note(
         &mut self,
-        cx: &RunContext,
         delivered: impl Iterator<Item = ItemId>,
         missing: Vec<ItemId>,
         vanished: Vec<ItemId>,
         record: &mut PageRecord,
     ) {
-        record.delivered = delivered.filter(|id| self.0.contains_key(id)).collect();
+        record.delivered = delivered.filter(|id| self.runs.contains_key(id)).collect();
         for id in missing {
-            let runs = self.0.get(&id).copied().unwrap_or(0) + 1;
-            self.miss(cx, id, runs, record);
+            let runs = self.runs.get(&id).copied().unwrap_or(0) + 1;
+            self.miss(id, runs, record);
         }
         for id in vanished {
-            match self.0.get(&id).copied() {
-                Some(runs) => self.miss(cx, id, runs + 1, record),
-                None => record.vanished.push(key(cx, id)),
+            match self.runs.get(&id).copied() {
+                Some(runs) => self.miss(id, runs + 1, record),
+                None => record.vanished.push(ItemKey::new(&self.source, id)),
             }
         }
     }
 
-    fn miss(&mut self, cx: &RunContext, id: ItemId, runs: u32, record: &mut PageRecord) {
-        let item = key(cx, id);
+    fn miss(&mut self, id: ItemId, runs: u32, record: &mut PageRecord) {
+        let item = ItemKey::new(&self.source, id);
         // A later page of this run may deliver it.
-        self.0.insert(id, runs);
+        self.runs.insert(id, runs);
         if runs < MOST_RUNS {
             tracing::warn!(%item, runs, "the query named this item, but the tracker did not deliver it; the next run asks again");
             record.undelivered.push((id, runs));
@@ -225,8 +230,4 @@ impl Undelivered {
             record.given_up.push(item);
         }
     }
-}
-
-fn key(cx: &RunContext, id: ItemId) -> ItemKey {
-    ItemKey::new(&cx.config.source.name, id)
 }

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::pool::LiveItem;
-use super::{RunContext, RunError};
+use super::{RunContext, RunError, Tracker};
 use crate::dedupe::QueuedItem;
 use crate::event::Reason;
-use crate::model::ItemId;
+use crate::model::{ItemId, ItemKey};
 use crate::session::StopReason;
 
 /// How often the items of live sessions are checked.
@@ -33,9 +33,9 @@ pub(super) async fn still_wanted(
     cx: &RunContext,
     item: QueuedItem,
 ) -> Result<Option<QueuedItem>, RunError> {
-    let since = since_read(cx, &[(item.id(), item.revision())]).await;
-    let since = since.get(&item.id()).copied().unwrap_or(Since::Same);
-    if since == Since::Gone || !is_in_query(cx, item.id()).await {
+    let since = since_read(cx, &[(item.key(), item.revision())]).await;
+    let since = since.get(item.key()).copied().unwrap_or(Since::Same);
+    if since == Since::Gone || !is_in_query(cx, &item).await {
         cx.journal.items().vanish(item.key().clone(), Reason::OutOfQuery).await?;
         return Ok(None);
     }
@@ -49,45 +49,61 @@ pub(super) async fn still_wanted(
 
 /// Ends the sessions whose items are gone.
 pub(super) async fn end_unwanted(cx: &RunContext, live: impl Iterator<Item = &LiveItem>) {
-    let live: HashMap<ItemId, &LiveItem> = live.map(|live| (live.item.id(), live)).collect();
-    if live.is_empty() {
-        return;
-    }
-    let items: Vec<_> = live.values().map(|live| (live.item.id(), live.item.revision())).collect();
-    for (id, since) in since_read(cx, &items).await {
-        if let (Since::Gone, Some(live)) = (since, live.get(&id)) {
-            tracing::info!(item = %live.item.key(), "the item was deleted or closed; stopping its session");
+    let live: HashMap<&ItemKey, &LiveItem> = live.map(|live| (live.item.key(), live)).collect();
+    let items: Vec<_> = live.values().map(|live| (live.item.key(), live.item.revision())).collect();
+    for (key, since) in since_read(cx, &items).await {
+        if let (Since::Gone, Some(live)) = (since, live.get(&key)) {
+            tracing::info!(item = %key, "the item was deleted or closed; stopping its session");
             live.stop.stop(StopReason::ItemGone);
         }
     }
 }
 
+/// Asks each source about its own items.
+async fn since_read(cx: &RunContext, items: &[(&ItemKey, i64)]) -> HashMap<ItemKey, Since> {
+    let mut since = HashMap::new();
+    for tracker in cx.edges.trackers.iter() {
+        let own = items.iter().filter(|(key, _)| key.source() == tracker.name);
+        let own: Vec<_> = own.filter_map(|(key, rev)| Some((*key, key.item_id()?, *rev))).collect();
+        if !own.is_empty() {
+            since.extend(since_read_from(cx, tracker, &own).await);
+        }
+    }
+    since
+}
+
 /// A source that does not answer now is no reason to stop.
-async fn since_read(cx: &RunContext, items: &[(ItemId, i64)]) -> HashMap<ItemId, Since> {
-    let ids = items.iter().map(|(id, _)| *id).collect();
-    let current = match cx.stop.unless_stopped(cx.edges.source.current_states(ids)).await {
+async fn since_read_from(
+    cx: &RunContext,
+    tracker: &Tracker,
+    items: &[(&ItemKey, ItemId, i64)],
+) -> Vec<(ItemKey, Since)> {
+    let ids = items.iter().map(|(_, id, _)| *id).collect();
+    let current = match cx.stop.unless_stopped(tracker.source.current_states(ids)).await {
         Some(Ok(Some(current))) => current,
-        Some(Ok(None)) | None => return HashMap::new(),
+        Some(Ok(None)) | None => return Vec::new(),
         Some(Err(error)) => {
             tracing::debug!(%error, "could not check items in the tracker");
-            return HashMap::new();
+            return Vec::new();
         }
     };
-    let since = |(id, revision): &(ItemId, i64)| {
+    let since = |(key, id, revision): &(&ItemKey, ItemId, i64)| {
         let since = match current.iter().find(|current| current.id == *id) {
             None => Since::Gone,
             Some(current) if cx.is_terminal(&current.state, current.finished) => Since::Gone,
             Some(current) if current.rev != *revision => Since::Edited,
             Some(_) => Since::Same,
         };
-        (*id, since)
+        ((*key).clone(), since)
     };
     items.iter().map(since).collect()
 }
 
 /// Asked only before a session starts: one that is paid for goes on.
-async fn is_in_query(cx: &RunContext, id: ItemId) -> bool {
-    match cx.stop.unless_stopped(cx.edges.source.still_matching(vec![id])).await {
+async fn is_in_query(cx: &RunContext, item: &QueuedItem) -> bool {
+    let Some(tracker) = cx.edges.tracker_of(item.key()) else { return true };
+    let id = item.id();
+    match cx.stop.unless_stopped(tracker.source.still_matching(vec![id])).await {
         Some(Ok(Some(included))) => included.contains(&id),
         Some(Err(error)) => {
             tracing::debug!(%error, "could not check whether an item still matches the query");

@@ -1,12 +1,15 @@
 //! Recover: what an interrupted run or a panic left behind is cleared, and what was already paid for
 //! is used.
 
+use std::collections::HashMap;
+
 use super::launch::claim_for;
 use super::triage::{check_verdicts, remove_secrets};
 use super::{RunContext, RunError, analyse, outbox};
 use crate::dedupe::QueuedItem;
-use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd};
+use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd, Verdict};
 use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
+use crate::triage::Numbers;
 
 /// Ends orphaned sessions, gives back claims whose session never started, and applies results that
 /// were stored but not yet used. Only while no session of this run is alive.
@@ -50,15 +53,19 @@ async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunErro
 
 /// Usable verdicts are stored; the other items simply stay queued.
 async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
-    let ids: Vec<_> = left.subject.iter().filter_map(|(key, _)| key.item_id()).collect();
+    let numbers = Numbers::of(left.subject.iter().map(|(key, _)| key));
+    let ids: Vec<_> = numbers.ids().collect();
     let output = left.output.filter(|_| left.outcome.is_success());
     let mut checked = output.map(|output| check_verdicts(&ids, &[], &output)).unwrap_or_default();
     remove_secrets(cx, &mut checked.verdicts).await;
-    let judged = |(key, fingerprint): (ItemKey, String)| {
-        let verdict = checked.verdicts.iter().find(|v| Some(v.id) == key.item_id())?.clone();
+    let verdicts = checked.verdicts.into_iter();
+    let mut verdicts: HashMap<ItemKey, Verdict> =
+        verdicts.filter_map(|verdict| numbers.own(verdict, |_, _| false)).collect();
+    let mut judged = |(key, fingerprint): (ItemKey, String)| {
+        let verdict = verdicts.remove(&key)?;
         Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None, parts: None })
     };
-    let results = left.subject.into_iter().filter_map(judged).collect();
+    let results = left.subject.into_iter().filter_map(&mut judged).collect();
     Ok(cx.journal.results().apply_triage(Some(left.session), results).await?)
 }
 
@@ -67,6 +74,7 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
     let end =
         SessionEnd { output: left.output, usage: left.usage, ..SessionEnd::empty(left.outcome) };
     let root = analyse::root_read_for(cx, key.clone()).await?;
-    let result = analyse::result_of(cx, left.session, end, left.attempt, root.as_deref()).await;
+    let result =
+        analyse::result_of(cx, left.session, &key, end, left.attempt, root.as_deref()).await;
     Ok(cx.journal.results().apply_deep(left.session, cx.id, key, print, result).await?)
 }

@@ -19,8 +19,8 @@ use crate::session::StopHandle;
 use crate::store::{EarlierVerdicts, TriageResult};
 use crate::triage::{self, Asking, Batch, Checked, Destination};
 
-/// The items of this run's triage, by their number.
-type Untriaged = HashMap<ItemId, QueuedItem>;
+/// The items of this run's triage.
+type Untriaged = HashMap<ItemKey, QueuedItem>;
 
 /// Gives every item a verdict and returns those for deep analysis, in the queue's order. Verdicts
 /// of earlier runs still apply.
@@ -106,7 +106,7 @@ enum BatchOutcome {
 
 impl<'a> Triage<'a> {
     fn of(cx: &'a RunContext, new: Vec<QueuedItem>) -> Self {
-        let items = new.into_iter().map(|item| (item.id(), item)).collect();
+        let items = new.into_iter().map(|item| (item.key().clone(), item)).collect();
         Self { cx, items, deep: Vec::new(), failed: 0, fault: None }
     }
 
@@ -119,17 +119,17 @@ impl<'a> Triage<'a> {
         let mut closed: Option<Reason> = None;
         for batch in batches {
             if let Some(reason) = closed {
-                self.defer(&batch.ids(), reason).await?;
+                self.defer(&batch.keys(), reason).await?;
                 continue;
             }
             match self.ask(&batch, Asking::First).await? {
                 BatchOutcome::Answered(session, answer) => {
                     self.take_answer(&batch, session, &answer).await?;
                 }
-                BatchOutcome::Failed(exhausted) => self.fail(batch.ids(), &exhausted).await?,
+                BatchOutcome::Failed(exhausted) => self.fail(batch.keys(), &exhausted).await?,
                 BatchOutcome::Refused(reason) => {
                     closed = Some(reason);
-                    self.defer(&batch.ids(), reason).await?;
+                    self.defer(&batch.keys(), reason).await?;
                 }
             }
         }
@@ -147,27 +147,27 @@ impl<'a> Triage<'a> {
         let candidates: Vec<ItemId> = batch.candidates().iter().map(|known| known.id).collect();
         let checked = check_verdicts(&batch.ids(), &candidates, answer);
         let again = batch.only(&checked.failed());
-        self.apply_verdicts(session, checked.verdicts).await?;
+        self.apply_verdicts(session, batch, checked.verdicts).await?;
         if again.items.is_empty() {
             return Ok(());
         }
-        let mut without = again.ids();
+        let mut without = again.keys();
         match self.ask(&again, Asking::Again).await? {
             BatchOutcome::Answered(session, answer) => {
-                let checked = check_verdicts(&without, &candidates, &answer);
-                without = checked.failed();
-                self.apply_verdicts(session, checked.verdicts).await?;
+                let checked = check_verdicts(&again.ids(), &candidates, &answer);
+                without = again.keys_of(&checked.failed());
+                self.apply_verdicts(session, &again, checked.verdicts).await?;
             }
             BatchOutcome::Failed(_) => {}
             // They were not asked about again: no default yet, the next run asks.
-            BatchOutcome::Refused(reason) => return self.defer(&again.ids(), reason).await,
+            BatchOutcome::Refused(reason) => return self.defer(&again.keys(), reason).await,
         }
         self.apply_defaults(&without).await
     }
 
     /// Asks about a batch. A panic on the way is a failed attempt of its items.
     async fn ask(&mut self, batch: &Batch, asking: Asking) -> Result<BatchOutcome, RunError> {
-        let (cx, subject) = (self.cx, self.subject(&batch.ids()));
+        let (cx, subject) = (self.cx, self.subject(&batch.keys()));
         let asked = ask(cx.clone(), batch.clone(), asking, subject.clone());
         let Some(launched) = unless_panic(asked).await else {
             return Ok(BatchOutcome::Failed(self.count_panic(subject).await?));
@@ -204,47 +204,50 @@ impl<'a> Triage<'a> {
 
     /// Planning the batches panicked: a failed attempt of all items.
     async fn fail_all(&mut self) -> Result<(), RunError> {
-        let ids: Vec<_> = self.items.keys().copied().collect();
-        let exhausted = self.count_panic(self.subject(&ids)).await?;
-        self.fail(ids, &exhausted).await
+        let keys: Vec<_> = self.items.keys().cloned().collect();
+        let exhausted = self.count_panic(self.subject(&keys)).await?;
+        self.fail(keys, &exhausted).await
     }
 
     /// Items whose session failed stay queued; those that failed too often get the default.
-    async fn fail(&mut self, mut ids: Vec<ItemId>, exhausted: &[ItemKey]) -> Result<(), RunError> {
-        self.failed += ids.len() as u64;
-        let exhausted: Vec<_> = exhausted.iter().filter_map(ItemKey::item_id).collect();
-        self.apply_defaults(&exhausted).await?;
-        ids.retain(|id| !exhausted.contains(id));
-        self.defer(&ids, Reason::TriageFailed).await
+    async fn fail(
+        &mut self,
+        mut keys: Vec<ItemKey>,
+        exhausted: &[ItemKey],
+    ) -> Result<(), RunError> {
+        self.failed += keys.len() as u64;
+        self.apply_defaults(exhausted).await?;
+        keys.retain(|key| !exhausted.contains(key));
+        self.defer(&keys, Reason::TriageFailed).await
     }
 
     async fn apply_verdicts(
         &mut self,
         session: SessionId,
+        batch: &Batch,
         mut verdicts: Vec<Verdict>,
     ) -> Result<(), RunError> {
         remove_secrets(self.cx, &mut verdicts).await;
-        let known = |verdict: &Verdict| self.items.get(&verdict.id).zip(Some(verdict.clone()));
-        let results: Vec<_> = verdicts
-            .iter()
-            .filter_map(known)
-            .map(|(item, verdict)| result(item, verdict, true, None))
-            .collect();
+        let verdicts = batch.own_verdicts(verdicts);
+        let known = |(key, verdict): &(ItemKey, Verdict)| {
+            Some(result(self.items.get(key)?, verdict.clone(), true, None))
+        };
+        let results: Vec<_> = verdicts.iter().filter_map(known).collect();
         self.cx.journal.results().apply_triage(Some(session), results).await?;
         self.send_on(verdicts);
         Ok(())
     }
 
     /// Items without a usable verdict: urgent ones go to deep analysis, the others to a person.
-    async fn apply_defaults(&mut self, ids: &[ItemId]) -> Result<(), RunError> {
+    async fn apply_defaults(&mut self, keys: &[ItemKey]) -> Result<(), RunError> {
         let (mut results, mut verdicts) = (Vec::new(), Vec::new());
-        for item in ids.iter().filter_map(|id| self.items.get(id)) {
+        for item in keys.iter().filter_map(|key| self.items.get(key)) {
             let fallback = triage::fallback(&item.item);
             let park = match fallback.destination {
                 Destination::Deep => None,
                 Destination::Person => Some(Reason::ForAPerson),
             };
-            verdicts.push(fallback.verdict.clone());
+            verdicts.push((item.key().clone(), fallback.verdict.clone()));
             results.push(result(item, fallback.verdict, false, park));
         }
         self.cx.journal.results().apply_triage(None, results).await?;
@@ -253,23 +256,24 @@ impl<'a> Triage<'a> {
     }
 
     /// Moves the items that need deep analysis on.
-    fn send_on(&mut self, verdicts: Vec<Verdict>) {
-        for verdict in verdicts.into_iter().filter(|verdict| verdict.needs_deep_analysis) {
-            if let Some(item) = self.items.remove(&verdict.id) {
+    fn send_on(&mut self, verdicts: Vec<(ItemKey, Verdict)>) {
+        let deep = verdicts.into_iter().filter(|(_, verdict)| verdict.needs_deep_analysis);
+        for (key, verdict) in deep {
+            if let Some(item) = self.items.remove(&key) {
                 self.deep.push(QueuedItem { verdict: Some(verdict), ..item });
             }
         }
     }
 
     /// These items stay queued, with the reason.
-    async fn defer(&self, ids: &[ItemId], reason: Reason) -> Result<(), RunError> {
-        let keys = self.subject(ids).into_iter().map(|(key, _)| key).collect();
+    async fn defer(&self, keys: &[ItemKey], reason: Reason) -> Result<(), RunError> {
+        let keys = self.subject(keys).into_iter().map(|(key, _)| key).collect();
         Ok(self.cx.journal.items().defer(keys, reason).await?)
     }
 
-    fn subject(&self, ids: &[ItemId]) -> Vec<(ItemKey, String)> {
+    fn subject(&self, keys: &[ItemKey]) -> Vec<(ItemKey, String)> {
         let one = |item: &QueuedItem| (item.key().clone(), item.fingerprint.clone());
-        ids.iter().filter_map(|id| self.items.get(id)).map(one).collect()
+        keys.iter().filter_map(|key| self.items.get(key)).map(one).collect()
     }
 }
 

@@ -6,9 +6,11 @@
 mod environment;
 pub mod human;
 mod secrets;
+mod source;
 
 pub use environment::Environment;
 pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
+pub use source::{Source, SourceAuth, SourceKind, SourceMode};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +23,12 @@ use crate::model::{Doubtful, Usd};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
+    /// `[source]`: the only source, or what the entries of `[[sources]]` leave out. Use
+    /// [`Config::sources`] for the sources in force.
     pub source: Source,
+    /// `[[sources]]`, each complete; empty: there is only `[source]`.
+    #[serde(default, rename = "sources", skip_serializing_if = "Vec::is_empty")]
+    pub source_list: Vec<Source>,
     pub schedule: Schedule,
     pub repository: Repository,
     pub fixes: Fixes,
@@ -50,59 +57,6 @@ impl Config {
             .into_iter()
             .fold(Duration::ZERO, Duration::saturating_add)
     }
-}
-
-/// `[source]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Source {
-    pub name: String,
-    pub base_url: String,
-    pub project: String,
-    pub team: String,
-    #[serde(rename = "where")]
-    pub where_clause: String,
-    pub saved_query: String,
-    pub mode: SourceMode,
-    #[serde(with = "human::duration")]
-    pub look_back: Duration,
-    #[serde(with = "human::duration")]
-    pub overlap: Duration,
-    pub auth: SourceAuth,
-    pub token_env: String,
-    pub token_file: PathBuf,
-    pub token_command: Vec<String>,
-    pub api_version: String,
-    pub text_fields: Vec<String>,
-    pub comments: u32,
-    pub page_size: u32,
-    #[serde(with = "human::duration")]
-    pub request_timeout: Duration,
-    #[serde(with = "human::size")]
-    pub max_body: u64,
-    pub ca_file: PathBuf,
-    pub write_back: bool,
-    pub write_back_tag: String,
-}
-
-/// How changed items are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceMode {
-    /// By query.
-    Wiql,
-    /// By the revision stream.
-    Reporting,
-}
-
-/// How the tracker is told who we are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceAuth {
-    /// Personal access token, as Basic.
-    Pat,
-    /// Any other token, as Bearer.
-    Bearer,
 }
 
 /// `[schedule]`
@@ -137,18 +91,6 @@ pub struct Repository {
     pub path: PathBuf,
     pub routes: Vec<Route>,
     pub context_tokens: u32,
-}
-
-impl Repository {
-    /// Every code base there is, each once.
-    pub fn code_bases(&self) -> Vec<PathBuf> {
-        let routes = self.routes.iter().map(|route| route.path.clone());
-        let mut all: Vec<PathBuf> = std::iter::once(self.path.clone()).chain(routes).collect();
-        all.retain(|path| !path.as_os_str().is_empty());
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
 }
 
 /// One code base for the items below an area path, of a type, or both.

@@ -17,13 +17,13 @@ pub struct HeldSecrets(Vec<SecretString>);
 
 impl HeldSecrets {
     /// The agent's credential, the token of the HTTP interface and the webhook's address, as far as
-    /// this configuration names them, and the tracker's credential if it is known.
-    pub fn of(config: &Config, environment: &Environment, tracker: Option<SecretString>) -> Self {
+    /// this configuration names them, and the trackers' credentials as far as they are known.
+    pub fn of(config: &Config, environment: &Environment, trackers: Vec<SecretString>) -> Self {
         let names =
             [&config.agent.credential_env, &config.http.token_env, &config.report.webhook_env];
         let named = names.into_iter().filter(|name| !name.is_empty());
         let values = named.filter_map(|name| environment.text(name)).map(SecretString::from);
-        Self::from_iter(values.chain(tracker))
+        Self::from_iter(values.chain(trackers))
     }
 
     /// Is one of them in this text?

@@ -94,9 +94,9 @@ impl<R: Reader> Items<'_, R> {
         self.read(move |connection| {
             Ok(ToRead {
                 cursor: cursor(connection, &source)?,
-                revisit: to_revisit(connection, now, limits)?,
+                revisit: to_revisit(connection, &source, now, limits)?,
                 undelivered: undelivered(connection, &source)?,
-                first_run: first_run(connection)?,
+                first_run: first_run(connection, &source)?,
             })
         })
         .await
@@ -105,13 +105,18 @@ impl<R: Reader> Items<'_, R> {
 
 /// Those that wait longest come first, and urgent ones have places of their own; what changes beyond
 /// that comes with the query anyway.
-fn to_revisit(connection: &Connection, now: Timestamp, limits: Revisit) -> Sql<Vec<ItemId>> {
+fn to_revisit(
+    connection: &Connection,
+    source: &str,
+    now: Timestamp,
+    limits: Revisit,
+) -> Sql<Vec<ItemId>> {
     let part = |which: &str, limit: &str| {
         format!(
             "SELECT * FROM (SELECT item_id FROM heartbeat_state
              WHERE (phase IN ('pending', 'claimed')
                 OR (phase = 'waiting' AND (next_attempt <= ?1 OR next_attempt > ?2)))
-               AND {which}
+               AND substr(key, 1, length(?6)) = ?6 AND {which}
              ORDER BY deferrals DESC, priority IS NULL, priority, item_id LIMIT {limit})"
         )
     };
@@ -124,13 +129,23 @@ fn to_revisit(connection: &Connection, now: Timestamp, limits: Revisit) -> Sql<V
     .join(" UNION ");
     let without_area = "SELECT * FROM (SELECT item_id FROM heartbeat_state
          WHERE phase IN ('parked', 'waiting') AND area_path IS NULL
+           AND substr(key, 1, length(?6)) = ?6
          ORDER BY item_id LIMIT ?3)";
     let sql = format!("{sql} UNION {without_area}");
     // A wait longer than any delay was written by a wrong clock, and is over.
     let too_far = now.saturating_add(crate::model::LONGEST_WAIT).unwrap_or(now);
     let Revisit { untriaged, triaged, urgent_priority } = limits;
-    let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority];
+    let of_source = format!("{source}/");
+    let values = params![Ms(now), Ms(too_far), untriaged, triaged, urgent_priority, of_source];
     connection.prepare_cached(&sql)?.query_map(values, |row| row.get(0).map(ItemId))?.collect()
+}
+
+impl<R: Reader> Items<'_, R> {
+    /// The known items with this number, of all sources.
+    pub async fn with_number(self, id: ItemId) -> Result<Vec<ItemKey>, StoreError> {
+        let sql = "SELECT key FROM heartbeat_state WHERE item_id = ?1 ORDER BY key";
+        self.rows(sql, [id.0], |row| row.get(0)).await
+    }
 }
 
 impl Items<'_, Journal> {
@@ -269,7 +284,7 @@ pub(super) fn vanish_item(
     Ok(())
 }
 
-fn title_of(connection: &Connection, key: &ItemKey) -> Sql<(i64, String)> {
+pub(super) fn title_of(connection: &Connection, key: &ItemKey) -> Sql<(i64, String)> {
     connection.query_row(
         "SELECT revision, title FROM heartbeat_state WHERE key = ?1",
         [key],

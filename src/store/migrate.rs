@@ -112,7 +112,10 @@ mod tests {
         assert_eq!(item.area_path, None, "not read yet");
         let first = store.items().get(key(1)).await.unwrap().unwrap();
         assert_eq!(first.area_path.as_deref(), Some("Shop\\Web"));
-        assert_eq!(store.sources().first_run().await.unwrap(), Some(FirstRunFact::Over));
+        assert_eq!(
+            store.sources().first_run("ado".into()).await.unwrap(),
+            Some(FirstRunFact::Over)
+        );
         let counted: Vec<bool> = store
             .sessions()
             .attempts_of(key(1))
@@ -155,6 +158,6 @@ mod tests {
     async fn an_empty_state_has_its_first_run_before_it() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        assert_eq!(store.sources().first_run().await.unwrap(), None);
+        assert_eq!(store.sources().first_run("ado".into()).await.unwrap(), None);
     }
 }

@@ -36,6 +36,7 @@ mod pause;
 mod place;
 mod provider;
 mod readings;
+mod removed;
 mod results;
 mod retention;
 mod rows;

@@ -80,7 +80,7 @@ impl Items<'_, Journal> {
                 }
                 remember_undelivered(transaction, &source, &page.undelivered, &page.delivered)?;
                 if let Some(fact) = page.first_run {
-                    set_first_run(transaction, fact)?;
+                    set_first_run(transaction, &source, fact)?;
                 }
                 move_cursor(transaction, &source, page.cursor)
             })

@@ -10,7 +10,7 @@ use super::rows::{Ms, from_json, to_json};
 use super::subjects::{Items, Reader};
 use super::{Sql, StoreError};
 use crate::dedupe::{ItemParts, ItemWords, QueuedItem};
-use crate::model::{Background, Earlier, Finding, ItemId, ItemKey, Verdict};
+use crate::model::{Background, Earlier, Finding, ItemKey, Verdict};
 
 /// Readings that are kept of each item: the present one and the one before.
 const KEPT: u32 = 2;
@@ -38,7 +38,7 @@ impl<R: Reader> Items<'_, R> {
         self,
         items: Vec<QueuedItem>,
         verdicts: EarlierVerdicts,
-    ) -> Result<HashMap<ItemId, Background>, StoreError> {
+    ) -> Result<HashMap<ItemKey, Background>, StoreError> {
         let words = items.iter().map(|item| (item.key().clone(), ItemWords::of(&item.item)));
         let mut similar = self.neighbours(words.collect()).await?;
         self.read(move |connection| {
@@ -49,7 +49,7 @@ impl<R: Reader> Items<'_, R> {
                     earlier: earlier(connection, item, verdicts)?,
                     similar: similar.remove(item.key()).unwrap_or_default(),
                 };
-                known.insert(item.id(), background);
+                known.insert(item.key().clone(), background);
             }
             Ok(known)
         })

@@ -30,6 +30,16 @@ impl FirstRunFact {
     }
 }
 
+/// Earlier versions had one source and kept one fact for the whole state. It applies to a source that
+/// was read then, and to every source while none was read.
+const FIRST_RUN: &str = "SELECT value FROM facts WHERE name = 'first_run/' || ?1
+    UNION ALL
+    SELECT value FROM facts WHERE name = 'first_run' AND (
+        EXISTS (SELECT 1 FROM cursors WHERE source = ?1)
+        OR EXISTS (SELECT 1 FROM heartbeat_state WHERE key > ?1 || '/' AND key < ?1 || '0')
+        OR NOT EXISTS (SELECT 1 FROM cursors UNION ALL SELECT 1 FROM heartbeat_state))
+    LIMIT 1";
+
 impl<R: Reader> Sources<'_, R> {
     /// The memory of the source called `name`, as it was stored.
     pub async fn memory(self, name: String) -> Result<Option<String>, StoreError> {
@@ -46,18 +56,25 @@ impl<R: Reader> Sources<'_, R> {
         self.read(move |connection| cursor(connection, &source)).await
     }
 
-    /// How far the first run on this state came; none: there was none yet.
-    pub async fn first_run(self) -> Result<Option<FirstRunFact>, StoreError> {
-        self.read(first_run).await
+    /// How far the first run on this source came; none: there was none yet.
+    pub async fn first_run(self, source: String) -> Result<Option<FirstRunFact>, StoreError> {
+        self.read(move |connection| first_run(connection, &source)).await
     }
 
-    /// How many items the backlog had when it was last counted, and when that was.
-    pub async fn backlog(self) -> Result<Option<(u64, Timestamp)>, StoreError> {
-        self.read(|connection| {
-            let value: Option<String> = connection
-                .query_row("SELECT value FROM facts WHERE name = 'backlog'", [], |row| row.get(0))
-                .optional()?;
-            Ok(value.and_then(|value| serde_json::from_str(&value).ok()))
+    /// How many items the backlog of a source had when it was last counted, and when that was.
+    pub async fn backlog(self, source: &str) -> Result<Option<(u64, Timestamp)>, StoreError> {
+        let name = format!("backlog/{source}");
+        self.read(move |connection| {
+            Ok(fact(connection, &name)?.and_then(|value| serde_json::from_str(&value).ok()))
+        })
+        .await
+    }
+
+    /// When a source that is not read by every run was last read to its end.
+    pub async fn last_read(self, source: &str) -> Result<Option<Timestamp>, StoreError> {
+        let name = format!("last_read/{source}");
+        self.read(move |connection| {
+            Ok(fact(connection, &name)?.and_then(|value| value.parse().ok()))
         })
         .await
     }
@@ -65,24 +82,28 @@ impl<R: Reader> Sources<'_, R> {
 
 impl Sources<'_, Journal> {
     /// The backlog was counted, before anybody said what to do with it.
-    pub async fn note_backlog(self, items: u64, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn note_backlog(
+        self,
+        source: &str,
+        items: u64,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let name = format!("backlog/{source}");
         self.0
-            .commit(move |transaction, _| {
-                let value = to_json(&(items, at))?;
-                transaction
-                    .execute(
-                        "INSERT INTO facts (name, value) VALUES ('backlog', ?1)
-                     ON CONFLICT (name) DO UPDATE SET value = ?1",
-                        [value],
-                    )
-                    .map(drop)
-            })
+            .commit(move |transaction, _| set_fact(transaction, &name, &to_json(&(items, at))?))
             .await
     }
 
-    /// The first run on this state came this far.
-    pub async fn note_first_run(self, fact: FirstRunFact) -> Result<(), StoreError> {
-        self.0.commit(move |transaction, _| set_first_run(transaction, fact)).await
+    /// The first run on this source came this far.
+    pub async fn note_first_run(self, source: &str, fact: FirstRunFact) -> Result<(), StoreError> {
+        let source = source.to_owned();
+        self.0.commit(move |transaction, _| set_first_run(transaction, &source, fact)).await
+    }
+
+    /// A source was read to its end.
+    pub async fn note_read(self, source: &str, at: Timestamp) -> Result<(), StoreError> {
+        let name = format!("last_read/{source}");
+        self.0.commit(move |transaction, _| set_fact(transaction, &name, &at.to_string())).await
     }
 }
 
@@ -120,10 +141,9 @@ impl SourceMemory for Journal {
     }
 }
 
-pub(super) fn first_run(connection: &Connection) -> Sql<Option<FirstRunFact>> {
-    let value: Option<String> = connection
-        .query_row("SELECT value FROM facts WHERE name = 'first_run'", [], |row| row.get(0))
-        .optional()?;
+pub(super) fn first_run(connection: &Connection, source: &str) -> Sql<Option<FirstRunFact>> {
+    let value: Option<String> =
+        connection.query_row(FIRST_RUN, [source], |row| row.get(0)).optional()?;
     Ok(value.map(|value| match value.as_str() {
         "baseline" => FirstRunFact::Baseline,
         _ => FirstRunFact::Over,
@@ -172,12 +192,34 @@ pub(super) fn remember_undelivered(
         .map(drop)
 }
 
-pub(super) fn set_first_run(transaction: &Transaction<'_>, fact: FirstRunFact) -> Sql<()> {
+/// Kept for the source and, as earlier versions did, for the state.
+pub(super) fn set_first_run(
+    transaction: &Transaction<'_>,
+    source: &str,
+    fact: FirstRunFact,
+) -> Sql<()> {
+    for name in [&format!("first_run/{source}"), "first_run"] {
+        transaction.execute(
+            "INSERT INTO facts (name, value) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET value = ?2 WHERE value <> 'over'",
+            [name, fact.as_str()],
+        )?;
+    }
+    Ok(())
+}
+
+fn fact(connection: &Connection, name: &str) -> Sql<Option<String>> {
+    connection
+        .query_row("SELECT value FROM facts WHERE name = ?1", [name], |row| row.get(0))
+        .optional()
+}
+
+fn set_fact(transaction: &Transaction<'_>, name: &str, value: &str) -> Sql<()> {
     transaction
         .execute(
-            "INSERT INTO facts (name, value) VALUES ('first_run', ?1)
-             ON CONFLICT (name) DO UPDATE SET value = ?1 WHERE value <> 'over'",
-            [fact.as_str()],
+            "INSERT INTO facts (name, value) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET value = ?2",
+            [name, value],
         )
         .map(drop)
 }

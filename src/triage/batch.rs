@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Background, CleanItem, ItemId, KnownTitle, estimate_tokens};
+use super::numbers::Numbers;
+use crate::model::{Background, CleanItem, ItemId, ItemKey, KnownTitle, Verdict, estimate_tokens};
 use crate::prompt::{Detail, ItemText, earlier_text, item_text, known_text};
 use crate::settings::Triage;
 
@@ -21,6 +22,8 @@ const MAX_ITEMS: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchItem {
     /// Which.
+    pub key: ItemKey,
+    /// What this batch calls it.
     pub id: ItemId,
     /// What triage reads; not yet fenced.
     pub text: ItemText,
@@ -68,7 +71,43 @@ impl Batch {
     #[must_use]
     pub fn only(&self, ids: &[ItemId]) -> Self {
         let items = self.items.iter().filter(|item| ids.contains(&item.id)).cloned().collect();
-        Self { items, code: self.code.clone() }
+        Self { items, code: self.code.clone() }.numbered()
+    }
+
+    /// Gives its items numbers that are different.
+    fn numbered(mut self) -> Self {
+        let ids: Vec<ItemId> = self.numbers().ids().collect();
+        for (item, id) in self.items.iter_mut().zip(ids) {
+            item.id = id;
+        }
+        self
+    }
+
+    fn numbers(&self) -> Numbers {
+        Numbers::of(self.items.iter().map(|item| &item.key))
+    }
+
+    /// The items that these numbers mean.
+    pub fn keys_of(&self, ids: &[ItemId]) -> Vec<ItemKey> {
+        let numbers = self.numbers();
+        ids.iter().filter_map(|id| numbers.key(*id)).cloned().collect()
+    }
+
+    /// Its items.
+    pub fn keys(&self) -> Vec<ItemKey> {
+        self.items.iter().map(|item| item.key.clone()).collect()
+    }
+
+    /// The verdicts with the tracker's own numbers, and the items they are about.
+    pub fn own_verdicts(&self, verdicts: Vec<Verdict>) -> Vec<(ItemKey, Verdict)> {
+        let numbers = self.numbers();
+        let is_known = |item: &ItemKey, id: ItemId| {
+            self.items
+                .iter()
+                .filter(|other| other.key.source() == item.source())
+                .any(|other| other.similar.iter().any(|known| known.id == id))
+        };
+        verdicts.into_iter().filter_map(|verdict| numbers.own(verdict, is_known)).collect()
     }
 
     /// The same with a picture of the code bases.
@@ -99,24 +138,25 @@ impl Batch {
 /// has one of its own: it was cut to its own limit before, and nothing is ever left out.
 pub fn plan_batches(
     items: &[CleanItem],
-    background: &HashMap<ItemId, Background>,
+    background: &HashMap<ItemKey, Background>,
     config: &Triage,
 ) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for item in items {
-        let item = batch_item(item, background.get(&item.facts.id), config);
+        let item = batch_item(item, background.get(&item.facts.key), config);
         match batches.iter_mut().find(|batch| batch.has_room(&item, config)) {
             Some(batch) => batch.items.push(item),
             None => batches.push(Batch { items: vec![item], ..Batch::default() }),
         }
     }
-    batches
+    batches.into_iter().map(Batch::numbered).collect()
 }
 
 fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage) -> BatchItem {
     let parent = background.and_then(|known| known.parent.as_deref());
     let earlier = background.and_then(|known| known.earlier.as_ref());
     BatchItem {
+        key: item.facts.key.clone(),
         id: item.facts.id,
         text: item_text(item, parent, Detail::Tight, config.max_item_tokens),
         earlier: earlier.map(|earlier| earlier_text(earlier, Detail::Tight)).unwrap_or_default(),

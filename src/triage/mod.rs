@@ -7,6 +7,7 @@
 mod answer;
 mod batch;
 mod fallback;
+mod numbers;
 
 use minijinja::context;
 
@@ -17,6 +18,7 @@ use crate::prompt::{
 pub use answer::{Checked, check, related_groups, usable_terms};
 pub use batch::{Batch, BatchItem, plan_batches};
 pub use fallback::{Destination, Fallback, fallback};
+pub use numbers::Numbers;
 
 /// Is a batch asked about for the first time?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

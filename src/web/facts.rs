@@ -1,5 +1,6 @@
 //! Everything that health, metrics and the dashboard are computed from, gathered in one go.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
 use jiff::Timestamp;
@@ -35,8 +36,10 @@ pub struct Facts {
     pub active: Vec<ActiveSession>,
     /// Load average and processors.
     pub machine: Machine,
-    /// What is remembered of the source: breaker, not-before.
-    pub source: SourceRecord,
+    /// The configured sources and what is remembered of each: breaker, not-before.
+    pub sources: Vec<(String, SourceRecord)>,
+    /// Items that are parked because their source is not configured any more, by its name.
+    pub removed_sources: BTreeMap<String, u64>,
     /// The newest runs, newest first; the first may be going on.
     pub runs: Vec<RunRow>,
     /// The newest run that judged or analysed something.
@@ -123,7 +126,12 @@ impl Facts {
             run_session_limit: None,
             active: Vec::new(),
             machine: Machine::default(),
-            source: SourceRecord::default(),
+            sources: config
+                .sources()
+                .iter()
+                .map(|source| (source.name.clone(), SourceRecord::default()))
+                .collect(),
+            removed_sources: BTreeMap::new(),
             runs: Vec::new(),
             last_useful: None,
             holder: None,
@@ -206,9 +214,14 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
         facts.outbox_messages = store.outbox().open(MESSAGES).await?;
     }
     facts.config_fault = store.events().last_config_fault().await?;
-    if let Some(memory) = store.sources().memory(config.source.name.clone()).await? {
-        facts.source = serde_json::from_str(&memory).map_err(StoreError::Unreadable)?;
+    facts.sources.clear();
+    for source in config.sources() {
+        let memory = store.sources().memory(source.name.clone()).await?;
+        let record = memory.map(|memory| serde_json::from_str(&memory)).transpose();
+        let record = record.map_err(StoreError::Unreadable)?.unwrap_or_default();
+        facts.sources.push((source.name.clone(), record));
     }
+    facts.removed_sources = store.items().of_removed_sources().await?;
     Ok(())
 }
 

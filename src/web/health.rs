@@ -127,8 +127,17 @@ fn load(facts: &Facts) -> Option<Doubt> {
     (load > limit).then(|| degraded("load", message))
 }
 
+/// The first source whose breaker is not closed.
 fn breaker(facts: &Facts) -> Option<Doubt> {
-    let message = match &facts.source.breaker.state {
+    let message = facts.sources.iter().find_map(|(name, source)| {
+        let message = broken(&source.breaker.state)?;
+        Some(if facts.sources.len() > 1 { format!("{name}: {message}") } else { message })
+    })?;
+    Some(degraded("breaker_open", message))
+}
+
+fn broken(breaker: &BreakerState) -> Option<String> {
+    Some(match breaker {
         BreakerState::Closed => return None,
         BreakerState::Open { until, class } => {
             let (class, until) = (class.into_str(), date_time(*until));
@@ -138,8 +147,7 @@ fn breaker(facts: &Facts) -> Option<Doubt> {
             let since = date_time(*since);
             format!("the source failed; a probe has been running since {since}")
         }
-    };
-    Some(degraded("breaker_open", message))
+    })
 }
 
 fn last_run(facts: &Facts) -> Option<Doubt> {
@@ -156,6 +164,7 @@ fn last_run(facts: &Facts) -> Option<Doubt> {
         RunOutcome::SomeFailed
         | RunOutcome::TriageFailed
         | RunOutcome::SourceUnavailable
+        | RunOutcome::SourcesFailed
         | RunOutcome::NotNow
         | RunOutcome::Crashed => Some(degraded("last_run", message)),
         RunOutcome::CredentialRefused | RunOutcome::ConfigRefused | RunOutcome::StoreFailed => {

@@ -102,10 +102,11 @@ fn every_reason_degrades_or_fails_as_documented() {
         ("twice the processors", Degraded, "load", |f| load_average(f, 4.0)),
         ("swamped", Unhealthy, "load", |f| load_average(f, 4.1)),
         ("breaker open", Degraded, "breaker_open", |f| {
-            f.source.breaker.state = BreakerState::Open { until: f.now, class: FailureClass::Auth };
+            f.sources[0].1.breaker.state =
+                BreakerState::Open { until: f.now, class: FailureClass::Auth };
         }),
         ("breaker half open", Degraded, "breaker_open", |f| {
-            f.source.breaker.state = BreakerState::HalfOpen { since: f.now };
+            f.sources[0].1.breaker.state = BreakerState::HalfOpen { since: f.now };
         }),
         ("config", Degraded, "config_fault", |f| f.config_fault = Some("line 3".into())),
         ("store", Unhealthy, "store", |f| f.store_fault = Some("read-only".into())),

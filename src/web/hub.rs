@@ -358,7 +358,8 @@ fn health_body(facts: &Facts, health: &Health) -> Bytes {
                 "no_start_above": facts.limits.max_load_per_core,
                 "unhealthy_above": facts.limits.unhealthy_load_per_core,
             },
-            "breaker": facts.source.breaker,
+            "breaker": facts.sources.first().map(|(_, source)| &source.breaker),
+            "breakers": facts.sources.iter().map(|(name, source)| (name, &source.breaker)).collect::<std::collections::BTreeMap<_, _>>(),
             "last_run": last.map(|run| serde_json::json!({
                 "run": run.run, "outcome": run.outcome, "ended_at": run.ended_at,
             })),

@@ -29,7 +29,7 @@ type Fill = fn(&mut Family<'_>, &Facts, &Health);
 
 /// Every family: name without the prefix, kind, help, samples.
 #[rustfmt::skip]
-pub const FAMILIES: [(&str, Kind, &str, Fill); 36] = [
+pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
@@ -152,11 +152,16 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 36] = [
         family.add("", &[("window", "day")], left(facts.limits.per_day, facts.today));
         family.add("", &[("window", "run")], left(facts.limits.per_run, in_progress(facts)));
     }),
-    ("circuit_state", Kind::Gauge, "1 for the current state of the source's circuit breaker, 0 for the others.", |family, facts, _| {
-        let now = facts.source.breaker.state.into_str();
-        for state in ["closed", "open", "half_open"] {
-            family.add("", &[("state", state)], flag(state == now));
+    ("circuit_state", Kind::Gauge, "1 for the current state of a source's circuit breaker, 0 for the others.", |family, facts, _| {
+        for (source, record) in &facts.sources {
+            let now = record.breaker.state.into_str();
+            for state in ["closed", "open", "half_open"] {
+                family.add("", &[("source", source), ("state", state)], flag(state == now));
+            }
         }
+    }),
+    ("removed_source_items", Kind::Gauge, "Items that are parked because their source is not configured any more.", |family, facts, _| {
+        family.set(facts.removed_sources.values().map(|items| *items as f64).sum());
     }),
     ("provider_circuit_state", Kind::Gauge, "1 for the current state of the model provider's circuit breaker, 0 for the others.", |family, facts, _| {
         let now = facts.provider_breaker.state.into_str();

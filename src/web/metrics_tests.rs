@@ -118,7 +118,7 @@ fn buckets_add_up() {
     is(stopped, 1.0);
     is("heartbeat_cost_today_usd{phase=\"deep\"}", 1.5);
     is("heartbeat_tokens_total{type=\"input\"}", 40.0);
-    is("heartbeat_circuit_state{state=\"closed\"}", 1.0);
+    is("heartbeat_circuit_state{source=\"ado\",state=\"closed\"}", 1.0);
     is("heartbeat_next_run_timestamp_seconds", 1_794_816_000.0);
 }
 

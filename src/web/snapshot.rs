@@ -11,7 +11,7 @@ use crate::event::Liveness;
 use crate::event::fold::RunView;
 use crate::event::stages::{Reached, Stages};
 use crate::model::text::clip;
-use crate::model::{Alarms, ItemKey, SessionId, Stage};
+use crate::model::{Alarms, ItemKey, SessionId, SourceRecord, Stage};
 use crate::settings::Config;
 use crate::store::{ActiveSession, FindingRow, ItemRow, ListedItem, OpenItems, RunRow};
 
@@ -57,6 +57,14 @@ pub fn state(
     let sessions: Vec<Value> =
         facts.active.iter().map(|active| session(active, log, &titles, config)).collect();
     let queue: Vec<Value> = open.first.iter().map(queued).collect();
+    let source = |(name, record): &(String, SourceRecord)| {
+        json!({
+            "name": name,
+            "breaker": record.breaker,
+            "not_before": record.not_before.filter(|until| *until > facts.now),
+        })
+    };
+    let sources: Vec<Value> = facts.sources.iter().map(source).collect();
     json!({
         "seq": log.seq,
         "now": facts.now,
@@ -69,11 +77,9 @@ pub fn state(
         "limits": facts.limits,
         "queue": { "total": open.total, "phases": facts.items,
             "states": facts.item_states, "items": queue },
-        "source": {
-            "name": config.source.name,
-            "breaker": facts.source.breaker,
-            "not_before": facts.source.not_before.filter(|until| *until > facts.now),
-        },
+        "source": sources.first(),
+        "sources": sources,
+        "removed_sources": facts.removed_sources,
         "provider": facts.provider,
         "provider_breaker": facts.provider_breaker,
         "outbox": {

@@ -19,7 +19,7 @@ fn environment(more: &[(&str, &str)]) -> Environment {
 }
 
 async fn fetch(config: &Config, variables: &[(&str, &str)]) -> Result<String, String> {
-    match source_credential(config, &environment(variables)).await {
+    match source_credential(&config.source, config, &environment(variables)).await {
         Ok(secret) => Ok(secret.expose_secret().to_owned()),
         Err(error) => Err(error.to_string()),
     }

@@ -10,14 +10,14 @@ use proptest::prelude::*;
 use toml::Value;
 
 /// A folder with a home and a working directory, and what to start from.
-struct Place {
+pub struct Place {
     folder: tempfile::TempDir,
     variables: Vec<(String, String)>,
     flags: Vec<FlagValue>,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for part in ["work", "home/.config/heartbeat"] {
             std::fs::create_dir_all(folder.path().join(part)).unwrap();
@@ -25,13 +25,13 @@ impl Place {
         Self { folder, variables: Vec::new(), flags: Vec::new() }
     }
 
-    fn with_file(text: &str) -> Self {
+    pub fn with_file(text: &str) -> Self {
         let place = Self::new();
         place.write("work/heartbeat.toml", text);
         place
     }
 
-    fn set(mut self, name: &str, value: &str) -> Self {
+    pub fn set(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
@@ -41,7 +41,7 @@ impl Place {
         self
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    fn load(&self) -> Result<Loaded, ConfigError> {
+    pub fn load(&self) -> Result<Loaded, ConfigError> {
         config::load(&self.request())
     }
 
@@ -71,14 +71,14 @@ impl Place {
         error.problems.iter().map(|p| p.to_string().replace(&here, "")).collect()
     }
 
-    fn problem(&self) -> String {
+    pub fn problem(&self) -> String {
         let problems = self.problems();
         assert_eq!(problems.len(), 1, "{problems:#?}");
         problems.into_iter().next().unwrap()
     }
 }
 
-fn contains(text: &str, parts: &[&str]) {
+pub fn contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is missing in: {text}");
     }

@@ -15,6 +15,7 @@ mod clean_properties;
 mod clean_visibility;
 mod config_credential;
 mod config_load;
+mod config_sources;
 mod context_damage;
 mod context_history;
 mod context_index;

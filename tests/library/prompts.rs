@@ -114,7 +114,7 @@ fn background() -> Background {
 fn triage_knows_what_was_said_before_and_which_items_are_similar() {
     let mut first = item(42, "Total is wrong", "Text");
     first.facts.parent = Some(ItemId(5));
-    let known = HashMap::from([(ItemId(42), background())]);
+    let known = HashMap::from([(first.facts.key.clone(), background())]);
     let items = [first, item(43, "Other", "Text")];
     let batch = triage::plan_batches(&items, &known, &config().triage).remove(0);
     let rendered = triage::render(&prompts(), &batch, &fence(), Asking::First).unwrap();

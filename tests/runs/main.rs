@@ -15,5 +15,6 @@ mod order;
 mod outage;
 mod outbox;
 mod panics;
+mod sources;
 mod world;
 mod year;

@@ -7,11 +7,9 @@ mod source;
 mod state;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::app::ConfiguredCredential;
 use crate::clock::Clock;
 use crate::config::ConfigError;
 use crate::report::paint::Paint;
@@ -106,9 +104,8 @@ pub struct DoctorInput {
 
 /// Looks at everything.
 pub async fn diagnose(patient: &DoctorInput) -> Diagnosis {
-    let credential = Arc::new(ConfiguredCredential::new(&patient.config, &patient.environment));
     let mut checks = vec![config(patient)];
-    checks.extend(source::checks(patient, credential).await);
+    checks.extend(source::checks(patient).await);
     checks.extend(agent::checks(patient).await);
     checks.push(machine::repository(patient).await);
     checks.extend(state::checks(patient).await);
@@ -130,8 +127,7 @@ fn config(patient: &DoctorInput) -> Check {
     if config.repository.path.as_os_str().is_empty() && patient.cwd.join(".git").exists() {
         config.repository.path.clone_from(&patient.cwd);
     }
-    let source = &config.source;
-    if patient.config_file.is_none() && source.base_url.is_empty() && source.project.is_empty() {
+    if patient.config_file.is_none() && !config.names_a_source() {
         let fix = "run `heartbeat init` to write one, or pass one with --config";
         return Check::failed("config", "no heartbeat.toml found", fix);
     }

@@ -11,6 +11,7 @@ use crate::config::credential::source_credential;
 use crate::fetch::retry::RetryPolicy;
 use crate::fetch::{Connection, FetchError, InMemory, connect};
 use crate::model::{BreakerState, FailureClass, SourceRecord};
+use crate::settings::Source;
 use crate::store::Store;
 
 /// The longest wait for an answer here.
@@ -21,15 +22,27 @@ const TWICE: RetryPolicy =
 /// A clock further off than this makes changes look older or newer than they are.
 const SKEW_TOLD: SignedDuration = SignedDuration::from_secs(60);
 
-pub(super) async fn checks(
-    patient: &DoctorInput,
-    credential: Arc<ConfiguredCredential>,
-) -> Vec<Check> {
-    if patient.config.source.base_url.is_empty() || patient.config.source.project.is_empty() {
+/// The checks of every source; of several, each names the source it is about.
+pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let sources = patient.config.sources();
+    for source in sources {
+        let mut own = of_source(patient, source).await;
+        if sources.len() > 1 {
+            own.iter_mut()
+                .for_each(|check| check.found = format!("{}: {}", source.name, check.found));
+        }
+        checks.extend(own);
+    }
+    checks
+}
+
+async fn of_source(patient: &DoctorInput, source: &Source) -> Vec<Check> {
+    if source.base_url.is_empty() || source.project.is_empty() {
         let skipped = |name| Check::skipped(name, "needs a valid configuration");
         return ["credential", "source", "project", "query"].map(skipped).into();
     }
-    let secret = source_credential(&patient.config, &patient.environment).await;
+    let secret = source_credential(source, &patient.config, &patient.environment).await;
     let mut checks = Vec::new();
     match secret {
         Err(error) => {
@@ -40,17 +53,19 @@ pub(super) async fn checks(
         }
         Ok(_) => {
             checks.push(Check::ok("credential", "found"));
-            checks.extend(ask(patient, credential).await);
+            checks.extend(ask(patient, source).await);
         }
     }
-    checks.push(breaker(patient).await);
-    checks.push(skew(patient).await);
+    checks.push(breaker(patient, source).await);
+    checks.push(skew(patient, source).await);
     checks
 }
 
 /// Real questions, without the breaker and without leaving a trace in the state.
-async fn ask(patient: &DoctorInput, credential: Arc<ConfiguredCredential>) -> Vec<Check> {
-    let mut config = patient.config.source.clone();
+async fn ask(patient: &DoctorInput, source: &Source) -> Vec<Check> {
+    let credential = ConfiguredCredential::new(source, &patient.config, &patient.environment);
+    let credential = Arc::new(credential);
+    let mut config = source.clone();
     config.request_timeout = config.request_timeout.min(PATIENCE);
     let connection = Connection {
         retry: TWICE,
@@ -104,8 +119,8 @@ const fn fix_of(class: FailureClass) -> &'static str {
 }
 
 /// What earlier runs left: a breaker that holds keeps the next run from asking.
-async fn breaker(patient: &DoctorInput) -> Check {
-    let Some(remembered) = remembered(patient).await else {
+async fn breaker(patient: &DoctorInput, source: &Source) -> Check {
+    let Some(remembered) = remembered(patient, source).await else {
         return Check::ok("breaker", "closed: no request yet");
     };
     let now = patient.clock.now();
@@ -123,15 +138,15 @@ async fn breaker(patient: &DoctorInput) -> Check {
     }
 }
 
-async fn remembered(patient: &DoctorInput) -> Option<SourceRecord> {
+async fn remembered(patient: &DoctorInput, source: &Source) -> Option<SourceRecord> {
     let store = Store::open_for_reading(patient.state.as_ref().ok()?).ok()??;
-    let text = store.sources().memory(patient.config.source.name.clone()).await.ok()??;
+    let text = store.sources().memory(source.name.clone()).await.ok()??;
     serde_json::from_str(&text).ok()
 }
 
 /// The two clocks, by the `Date` of any answer.
-async fn skew(patient: &DoctorInput) -> Check {
-    let Some(theirs) = their_time(&patient.config.source.base_url).await else {
+async fn skew(patient: &DoctorInput, source: &Source) -> Check {
+    let Some(theirs) = their_time(&source.base_url).await else {
         return Check::skipped("clock", "the server sent no date");
     };
     let off = patient.clock.now().duration_since(theirs);

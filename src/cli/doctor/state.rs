@@ -47,7 +47,11 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
             let last_session = last_session(&store).await;
             let mut checks = vec![Check::ok("state", found), database, lock];
             checks.extend([orphans, last_session, budget]);
-            let came = store.sources().first_run().await.ok().flatten();
+            let mut came = Some(FirstRunFact::Over);
+            for source in patient.config.sources() {
+                let known = store.sources().first_run(source.name.clone()).await.ok().flatten();
+                came = came.and(known);
+            }
             checks.extend(first_run(patient, came));
             checks
         }

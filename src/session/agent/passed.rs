@@ -24,7 +24,7 @@ impl Passed {
         lookup: &impl Fn(&str) -> Option<OsString>,
     ) -> Self {
         let is_withheld = |name: &str| {
-            name.is_empty() || name == config.source.token_env || withheld.contains(&name)
+            name.is_empty() || config.is_tracker_variable(name) || withheld.contains(&name)
         };
         let mut variables: Vec<(OsString, OsString)> = Vec::new();
         let names = std::iter::once(credential).chain(config.agent.pass_env.iter().map(|n| &**n));

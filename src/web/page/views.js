@@ -154,9 +154,16 @@ function fillSlot(element, row, now) {
 
 const PROVIDER = { outage: "does not answer, no sessions", probing: "is being probed, no sessions", limit: "limit reached, no sessions", credential: "refuses the credential, no sessions" };
 
+function sourceText(state, source, now) {
+  const breaker = source.breaker.state;
+  if (breaker.is !== "closed") return `breaker ${words(breaker.is)}${breaker.until ? ` for ${span(Date.parse(breaker.until) - now)}` : ""}`;
+  if (source.not_before) return `asked to wait until ${clock(source.not_before)}`;
+  if (state.run?.source_failed && state.sources.length === 1) return "the last read failed";
+  return state.run ? "reachable" : "not read yet";
+}
+
 export function limits(state, now) {
   const budget = state.budget;
-  const breaker = state.source.breaker.state;
   const committed = (money) => money.spent + money.reserved;
   const reserved = (money) => (money.reserved > 0 ? ` + ${dollars(money.reserved)} reserved` : "");
   const rows = [
@@ -164,9 +171,10 @@ export function limits(state, now) {
     ["Today", `${dollars(budget.day.spent)}${reserved(budget.day)} of ${dollars(budget.per_day)}`, committed(budget.day) / budget.per_day],
     ["This run", `${dollars(budget.run.spent)}${reserved(budget.run)} of ${dollars(budget.per_run)}`, committed(budget.run) / budget.per_run],
     ["Load per core", `${state.load.per_core.toFixed(2)} of ${state.load.limit.toFixed(2)}`, state.load.per_core / state.load.limit],
-    ["Source", breaker.is === "closed" ? (state.source.not_before ? `asked to wait until ${clock(state.source.not_before)}` : state.run?.source_failed ? "the last read failed" : state.run ? "reachable" : "not read yet") : `breaker ${words(breaker.is)}${breaker.until ? ` for ${span(Date.parse(breaker.until) - now)}` : ""}`, null],
+    ...state.sources.map((source) => [state.sources.length > 1 ? `Source ${source.name}` : "Source", sourceText(state, source, now), null]),
     ["Provider", state.provider ? `${PROVIDER[state.provider.kind] ?? "suspended"} until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],
   ];
+  for (const [name, items] of Object.entries(state.removed_sources ?? {})) rows.push([`Source ${name}`, `not configured any more, ${plural(items, "item")} parked`, null]);
   const { pending, failed } = state.outbox ?? {};
   if (pending || failed) rows.push(["Outbox", [pending && `${plural(pending, "message")} to deliver`, failed && `${failed} given up`].filter(Boolean).join(", "), null]);
   keyed(byId("limits"), rows, (row) => row[0],

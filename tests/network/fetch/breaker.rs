@@ -1,8 +1,10 @@
 //! The breaker in front of the client: what reaches the tracker, and what survives a restart.
 
+use std::sync::Arc;
+
 use heartbeat::clock::Clock;
-use heartbeat::event::Event;
-use heartbeat::fetch::{Guarded, Source};
+use heartbeat::event::{Event, Sink};
+use heartbeat::fetch::{Guarded, Source, close_breaker};
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::simulate::ado::{Fault, SimulatorOptions};
 
@@ -122,7 +124,9 @@ async fn a_person_closes_it_by_hand() {
     setup.simulator.set_token(None);
     let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
     assert_eq!(error.class, Class::BreakerOpen);
-    setup.guarded().reset().await.unwrap();
+    let sink = Arc::clone(&setup.events) as Arc<dyn Sink>;
+    let notebook = setup.source().notebook();
+    close_breaker(notebook, setup.clock.clone(), sink).await.unwrap();
     assert_eq!(ids(&read_all(&setup.guarded(), everything()).await.unwrap()).len(), 20);
 }
 

@@ -130,6 +130,8 @@ impl Outside {
 #[derive(Clone)]
 pub struct World {
     pub outside: Arc<Mutex<Outside>>,
+    /// The trackers of sources that have one of their own.
+    pub others: BTreeMap<String, Arc<Mutex<Outside>>>,
     pub clock: Clock,
     pub state: PathBuf,
     pub config: Arc<Config>,
@@ -153,11 +155,17 @@ impl World {
     pub fn new(folder: &Path, config: Arc<Config>) -> Self {
         let clock = Clock::manual("2026-11-16T08:00:00Z".parse().unwrap());
         let (state, stop) = (folder.join("state"), StopHandle::new());
-        Self { outside: Arc::default(), clock, state, config, stop }
+        Self { outside: Arc::default(), others: BTreeMap::new(), clock, state, config, stop }
     }
 
     pub fn add(&self, id: i64, version: u32, priority: i64) {
-        let mut outside = self.outside.lock().unwrap();
+        self.add_to("", id, version, priority);
+    }
+
+    /// Adds an item to the tracker of this source.
+    pub fn add_to(&self, source: &str, id: i64, version: u32, priority: i64) {
+        let outside = self.others.get(source).unwrap_or(&self.outside);
+        let mut outside = outside.lock().unwrap();
         let changed_at = outside.tick();
         let title = format!("Item {id}");
         let item = Tracked { title, version, rev: 1, open: true, priority, changed_at };
@@ -203,11 +211,8 @@ impl World {
         let journal = Journal::open(Store::open(&self.state)?, self.clock.clone(), log)?;
         let prompts = Prompts::load(&self.config, |path| std::fs::read_to_string(path)).unwrap();
         let sessions = ScriptedSessions { world: self.clone(), journal: journal.clone() };
-        let publishes = self.outside.lock().unwrap().published.is_some();
-        let publisher = || Arc::new(Letterbox(Arc::clone(&self.outside))) as Arc<dyn Publisher>;
         let edges = Edges {
-            publisher: publishes.then(publisher),
-            source: Arc::new(Tracker(Arc::clone(&self.outside))),
+            trackers: self.trackers(),
             sessions: Arc::new(sessions),
             code: Arc::new(Code(Arc::clone(&self.outside))),
             gate: Arc::new(OpenGate),
@@ -215,6 +220,21 @@ impl World {
         };
         let (config, prompts) = (Arc::clone(&self.config), Arc::new(prompts));
         Ok(RunContext::new(id, trigger, config, prompts, journal, edges, self.stop.clone()))
+    }
+
+    /// One for each configured source; the first reads from `outside`.
+    fn trackers(&self) -> Arc<[heartbeat::run::Tracker]> {
+        let one = |source: &heartbeat::settings::Source| {
+            let outside = self.others.get(&source.name).unwrap_or(&self.outside);
+            let publishes = outside.lock().unwrap().published.is_some();
+            let publisher = || Arc::new(Letterbox(Arc::clone(outside))) as Arc<dyn Publisher>;
+            heartbeat::run::Tracker {
+                name: source.name.clone(),
+                source: Arc::new(Tracker(source.name.clone(), Arc::clone(outside))),
+                publisher: publishes.then(publisher),
+            }
+        };
+        self.config.sources().iter().map(one).collect()
     }
 
     pub fn open_database(&self) -> rusqlite::Connection {

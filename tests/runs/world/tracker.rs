@@ -11,11 +11,11 @@ use heartbeat::run::{Publisher, Publishing};
 
 use super::{Outside, Post, Tracked, mark};
 
-pub struct Tracker(pub Arc<Mutex<Outside>>);
+pub struct Tracker(pub String, pub Arc<Mutex<Outside>>);
 
-fn work_item(id: i64, tracked: &Tracked) -> WorkItem {
+fn work_item(source: &str, id: i64, tracked: &Tracked) -> WorkItem {
     WorkItem {
-        key: ItemKey::new("ado", ItemId(id)),
+        key: ItemKey::new(source, ItemId(id)),
         id: ItemId(id),
         rev: tracked.rev,
         item_type: "Bug".into(),
@@ -46,7 +46,7 @@ fn work_item(id: i64, tracked: &Tracked) -> WorkItem {
 
 impl Source for Tracker {
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
-        let mut outside = self.0.lock().unwrap();
+        let mut outside = self.1.lock().unwrap();
         outside.opened += 1;
         let wanted = |id: i64, item: &Tracked| {
             request.changed_since.is_none_or(|since| item.changed_at >= since)
@@ -56,7 +56,7 @@ impl Source for Tracker {
             .items
             .iter()
             .filter(|(id, item)| wanted(**id, item))
-            .map(|(id, item)| work_item(*id, item))
+            .map(|(id, item)| work_item(&self.0, *id, item))
             .collect();
         items.sort_by_key(|item| item.changed_at);
         let cursor = items.iter().map(|item| item.changed_at).max();
@@ -91,7 +91,7 @@ impl Source for Tracker {
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
-        let outside = self.0.lock().unwrap();
+        let outside = self.1.lock().unwrap();
         let asked = ids.into_iter().filter(|id| outside.out_of_query != Some(id.0)).collect();
         Box::pin(async move { Ok(Some(asked)) })
     }
@@ -100,12 +100,12 @@ impl Source for Tracker {
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        let outside = self.0.lock().unwrap();
+        let outside = self.1.lock().unwrap();
         let current = ids
             .into_iter()
             .filter_map(|id| outside.items.get(&id.0).map(|item| (id, item)))
             .map(|(id, item)| {
-                let item = work_item(id.0, item);
+                let item = work_item(&self.0, id.0, item);
                 let WorkItem { rev, state, finished, changed_at, .. } = item;
                 CurrentState { id, rev, state, finished, changed_at }
             })

@@ -1,0 +1,118 @@
+//! What is wrong with the sources, one by one and together.
+
+use super::error::{Origin, Problem};
+use super::validate::{Rules, is_variable_name_or_empty, positive};
+use crate::schedule::Schedule;
+use crate::settings::{Config, Source};
+
+pub(super) fn check(rules: &mut Rules<'_>, config: &Config) {
+    for (n, source) in config.sources().iter().enumerate() {
+        one(rules, source, &config.source_section(n));
+        let schedule = &source.schedule;
+        rules.require(
+            schedule.is_empty() || Schedule::parse(schedule, &config.schedule.timezone).is_ok(),
+            &format!("{}.schedule", config.source_section(n)),
+            "write a cron expression such as \"0 6 * * *\", or \"\" for every run",
+        );
+        different_names(rules, config, n);
+    }
+}
+
+fn one(rules: &mut Rules<'_>, source: &Source, section: &str) {
+    let key = |name: &str| format!("{section}.{name}");
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    rules.require(
+        !source.name.is_empty() && source.name.chars().all(plain),
+        &key("name"),
+        "write a short name of letters, digits, `-`, `_` and `.`",
+    );
+    rules.require(
+        source.base_url.is_empty() || is_collection_address(&source.base_url),
+        &key("base_url"),
+        "write an http or https address without query, such as https://dev.azure.com/contoso",
+    );
+    let (query, saved) = (key("where"), key("saved_query"));
+    rules.agree(
+        source.saved_query.is_empty()
+            || source.where_clause.is_empty()
+            || rules.place(&query) == Origin::Default,
+        [&saved, &query],
+        "a run uses one query; keep one of them and set the other to \"\"",
+    );
+    rules.agree(
+        !source.saved_query.is_empty() || !source.where_clause.trim().is_empty(),
+        [&query, &saved],
+        "a run needs a query; set one of them",
+    );
+    rules.require((1..=200).contains(&source.page_size), &key("page_size"), "write 1 to 200");
+    positive(rules, source.look_back, &key("look_back"));
+    positive(rules, source.request_timeout, &key("request_timeout"));
+    rules.require(source.max_body > 0, &key("max_body"), "write a size above zero");
+    rules.require(
+        is_variable_name_or_empty(&source.token_env),
+        &key("token_env"),
+        "write the name of a variable, not its value",
+    );
+    rules.require(
+        !source.write_back || is_tag(&source.write_back_tag),
+        &key("write_back_tag"),
+        "write one tag without `,` and `;`",
+    );
+}
+
+/// Items are stored under the name of their source.
+fn different_names(rules: &mut Rules<'_>, config: &Config, position: usize) {
+    let sources = config.sources();
+    let Some(source) = sources.get(position) else { return };
+    let before = sources.iter().take(position);
+    let same = before.enumerate().find(|(_, other)| other.name.eq_ignore_ascii_case(&source.name));
+    if let Some((other, _)) = same {
+        let [this, other] = [position, other].map(|n| config.source_section(n));
+        let key = format!("{this}.name");
+        let own = rules.place(&key);
+        let place = if own == rules.place("source.name") { rules.place(&this) } else { own };
+        rules.tell(Problem::WrongValue {
+            place,
+            value: rules.value(&key),
+            key,
+            allowed: format!(
+                "{other} has the same name, and the state tells the items of sources apart by it; \
+                 give each source a name of its own"
+            ),
+        });
+    }
+}
+
+/// What a run cannot do without: whether it is missing, its key, and what to write.
+pub(super) fn needed(config: &Config) -> Vec<(bool, String, &'static str)> {
+    let of = |(n, source): (usize, &Source)| {
+        let section = config.source_section(n);
+        [
+            (
+                source.base_url.is_empty(),
+                format!("{section}.base_url"),
+                "write the address of the organisation, such as https://dev.azure.com/contoso, or \
+                 try `--demo`",
+            ),
+            (source.project.is_empty(), format!("{section}.project"), "write the project's name"),
+            (
+                !source.names_credential(),
+                format!("{section}.token_env"),
+                "set token_env, token_file or token_command",
+            ),
+        ]
+    };
+    config.sources().iter().enumerate().flat_map(of).collect()
+}
+
+fn is_collection_address(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| {
+        let host = rest.split('/').next().unwrap_or_default();
+        !host.is_empty() && !rest.contains(|c: char| c.is_whitespace() || matches!(c, '?' | '#'))
+    })
+}
+
+fn is_tag(tag: &str) -> bool {
+    !tag.trim().is_empty() && !tag.contains([',', ';'])
+}

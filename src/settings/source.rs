@@ -1,0 +1,154 @@
+//! `[source]` and `[[sources]]`: the trackers that work items are read from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Config, Route, human};
+use crate::model::ItemKey;
+
+/// One tracker project or query. What only one kind of tracker has is documented there as such.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    pub name: String,
+    pub kind: SourceKind,
+    pub base_url: String,
+    pub project: String,
+    pub team: String,
+    #[serde(rename = "where")]
+    pub where_clause: String,
+    pub saved_query: String,
+    pub mode: SourceMode,
+    #[serde(with = "human::duration")]
+    pub look_back: Duration,
+    #[serde(with = "human::duration")]
+    pub overlap: Duration,
+    pub auth: SourceAuth,
+    pub token_env: String,
+    pub token_file: PathBuf,
+    pub token_command: Vec<String>,
+    pub api_version: String,
+    pub text_fields: Vec<String>,
+    pub comments: u32,
+    pub page_size: u32,
+    #[serde(with = "human::duration")]
+    pub request_timeout: Duration,
+    #[serde(with = "human::size")]
+    pub max_body: u64,
+    pub ca_file: PathBuf,
+    pub write_back: bool,
+    pub write_back_tag: String,
+    pub repository: PathBuf,
+    pub routes: Vec<Route>,
+    pub schedule: String,
+}
+
+/// Which tracker a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub enum SourceKind {
+    /// Azure DevOps Services or Server.
+    Ado,
+}
+
+/// How changed items are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceMode {
+    /// By query.
+    Wiql,
+    /// By the revision stream.
+    Reporting,
+}
+
+/// How the tracker is told who we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceAuth {
+    /// Personal access token, as Basic.
+    Pat,
+    /// Any other token, as Bearer.
+    Bearer,
+}
+
+impl Config {
+    /// The sources in force, in the order of the file.
+    pub fn sources(&self) -> &[Source] {
+        match self.source_list.as_slice() {
+            [] => std::slice::from_ref(&self.source),
+            listed => listed,
+        }
+    }
+
+    /// The source of this name, if it is configured.
+    pub fn source_named(&self, name: &str) -> Option<&Source> {
+        self.sources().iter().find(|source| source.name == name)
+    }
+
+    /// The source that an item was read from, if it is still configured.
+    pub fn source_of(&self, item: &ItemKey) -> Option<&Source> {
+        self.source_named(item.source())
+    }
+
+    /// Every code base there is, each once.
+    pub fn code_bases(&self) -> Vec<PathBuf> {
+        let mut all = vec![self.repository.path.clone()];
+        all.extend(self.repository.routes.iter().map(|route| route.path.clone()));
+        for source in self.sources() {
+            all.push(source.repository.clone());
+            all.extend(source.routes.iter().map(|route| route.path.clone()));
+        }
+        all.retain(|path| !path.as_os_str().is_empty());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether a variable may hold a tracker's credential.
+    pub fn is_tracker_variable(&self, name: &str) -> bool {
+        self.sources().iter().any(|source| !name.is_empty() && source.token_env == name)
+    }
+
+    /// Whether anything says where items are read from.
+    pub fn names_a_source(&self) -> bool {
+        let named = |source: &Source| !source.base_url.is_empty() || !source.project.is_empty();
+        self.sources().iter().any(named)
+    }
+
+    /// Whether some items have no code base but the default one.
+    pub fn needs_default_code_base(&self) -> bool {
+        self.sources().iter().any(|source| source.repository.as_os_str().is_empty())
+    }
+
+    /// The projects that items are read from, for titles.
+    pub fn projects(&self) -> String {
+        let mut names: Vec<&str> = self.sources().iter().map(Source::title).collect();
+        names.dedup();
+        names.join(", ")
+    }
+
+    /// How an entry of these is called in messages: `source`, or `sources[2]`.
+    pub fn source_section(&self, position: usize) -> String {
+        match self.source_list.is_empty() {
+            true => "source".to_owned(),
+            false => format!("sources[{}]", position + 1),
+        }
+    }
+}
+
+impl Source {
+    /// For people: its project, or its name where the tracker has no projects.
+    pub fn title(&self) -> &str {
+        if self.project.is_empty() { &self.name } else { &self.project }
+    }
+
+    /// Whether some place of a credential is named.
+    pub fn names_credential(&self) -> bool {
+        !self.token_env.is_empty()
+            || !self.token_file.as_os_str().is_empty()
+            || !self.token_command.is_empty()
+    }
+}
