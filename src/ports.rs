@@ -89,7 +89,8 @@ impl LedgerError {
 
 /// Where session rows are made durable.
 pub trait Ledger: Send + Sync {
-    /// Commits the row, if fewer than `max_live` rows are open. Durable when it returns.
+    /// Commits the row, if fewer than `max_live` rows of other sessions are open. A session that goes
+    /// on under another keeper replaces its row. Durable when it returns.
     fn register(&self, row: LedgerRow, max_live: u32) -> BoxFuture<'_, Result<(), LedgerError>>;
 
     /// The agent's own process, once it runs.

@@ -14,7 +14,7 @@ use heartbeat::session::conversation::memory_bound;
 static METER: meter::Meter = meter::Meter;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let peak = meter::peak_of(|| body::any_bytes_in_any_split(input));
+    let peak = meter::peak_of(|| body::any_bytes_in_any_split(body::claude, input));
     // Two conversations at once, the stream they read and what they said of it.
     let allowed = 2 * memory_bound(body::MAX_LINE) + 16 * body::MAX_STREAM;
     assert!(peak <= allowed, "{peak} bytes at once, {allowed} allowed");

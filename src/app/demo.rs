@@ -46,7 +46,8 @@ impl Demo {
     /// Lets people edit and report items, for somebody who watches. Not with an agent of the user's
     /// own, which would be asked about them.
     pub fn people_at_work(&self) {
-        if self.setting.config.agent.command.iter().any(|word| word == SCRIPTED) {
+        let config = &self.setting.config;
+        if config.command_of(config.agent.kind).iter().any(|word| word == SCRIPTED) {
             self.simulator.people_at_work(PEOPLE_PACE);
         }
     }
@@ -94,7 +95,7 @@ pub async fn start(
     ))?;
     simulator.report_in_german();
     let (code, temporary) = sample_code(&state, fresh)?;
-    let agent = agent_command(clock, watched)?;
+    let agent = agent_keys(overrides, clock, watched)?;
     let request = request(overrides, environment, &simulator, &code, &state, agent)?;
     let loaded = load(&request)?;
     let secret = FixedCredential::new(SecretString::from(TOKEN), "the demo");
@@ -128,7 +129,7 @@ fn forget(state: &Path, clock: &Clock) -> Result<(), CommandError> {
         // What is not there need not be removed.
         drop(std::fs::remove_file(state.join(name)));
     }
-    for name in ["runs", "scratch", "index", "slots"] {
+    for name in ["runs", "scratch", "index", "slots", "agents"] {
         drop(std::fs::remove_dir_all(state.join(name)));
     }
     Ok(())
@@ -153,12 +154,39 @@ fn sample_code(
     Ok((folder, temporary))
 }
 
+/// The keys of the simulated agent, which speaks like the kind that the command line asks for.
+fn agent_keys(
+    overrides: &Overrides,
+    clock: &Clock,
+    watched: Watched,
+) -> Result<Vec<(&'static str, toml::Value)>, CommandError> {
+    let asked = overrides.set.iter().rev().find_map(|pair| pair.strip_prefix("agent.kind="));
+    let kind = asked.map(|kind| kind.trim_matches('"'));
+    let command = |kind: &str| agent_command(clock, watched, kind);
+    let key = match kind {
+        Some("codex") => "codex.command",
+        Some("copilot") => "copilot.command",
+        _ => return Ok(vec![("agent.command", command("claude")?)]),
+    };
+    let price = toml::toml! { [simulated]
+        input = 1.0
+        output = 10.0
+    };
+    Ok(vec![
+        (key, command(kind.unwrap_or_default())?),
+        ("triage.model", text("simulated")),
+        ("analyze.model", text("simulated")),
+        ("agent.price", price.into()),
+    ])
+}
+
 /// The simulated agent as a command.
-fn agent_command(clock: &Clock, watched: Watched) -> Result<toml::Value, CommandError> {
+fn agent_command(clock: &Clock, watched: Watched, kind: &str) -> Result<toml::Value, CommandError> {
     let own = std::env::current_exe()
         .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
     let mut words = vec![own.to_string_lossy().into_owned()];
-    words.extend(["simulate", "agent", "--pace", PACE, SCRIPTED].map(str::to_owned));
+    words
+        .extend(["simulate", "agent", "--kind", kind, "--pace", PACE, SCRIPTED].map(str::to_owned));
     if watched == Watched::Schedule {
         let until = clock.now().as_second() + MISHAPS;
         words.extend(["--mishaps-until".to_owned(), until.to_string()]);
@@ -172,7 +200,7 @@ fn request(
     simulator: &Simulator,
     code: &Path,
     state: &Path,
-    agent: toml::Value,
+    agent: Vec<(&'static str, toml::Value)>,
 ) -> Result<LoadRequest, CommandError> {
     let mut request = super::load_request(overrides, environment)?;
     let values = [
@@ -181,7 +209,6 @@ fn request(
         ("source.look_back", text("3650d")),
         ("repository.path", text(&code.to_string_lossy())),
         ("state.dir", text(&state.to_string_lossy())),
-        ("agent.command", agent),
         ("schedule.cron", text("* * * * *")),
         ("schedule.first_run", text("process")),
         // The demo starts small processes only: a busy machine is no reason to wait.
@@ -197,8 +224,11 @@ fn request(
         ("dedupe.retry_delay", text("30s")),
         ("http.listen", text("127.0.0.1:0")),
     ];
-    let demo =
-        values.map(|(key, value)| FlagValue { key: key.into(), value, flag: "--demo".into() });
+    let demo = values.into_iter().chain(agent).map(|(key, value)| FlagValue {
+        key: key.into(),
+        value,
+        flag: "--demo".into(),
+    });
     // What the user says comes last and wins.
     request.flags.splice(0..0, demo);
     request.discover = Discover::Nowhere;

@@ -124,7 +124,7 @@ impl Lines {
             Event::SessionEnded { outcome, usage, duration_ms, swept, survivors, .. } => {
                 self.stale.remove(&session);
                 let (exit_code, outcome_name) = (outcome.exit_code(), outcome.to_string());
-                let cost_usd = usage.cost.dollars();
+                let cost_usd = usage.cost.unwrap_or_default().dollars();
                 if *survivors > 0 {
                     error!(target: TARGET, run_id, session_id, work_item_id, survivors,
                         "processes outlived their session");

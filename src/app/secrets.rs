@@ -9,7 +9,7 @@ use super::Setting;
 use crate::fetch::Credential;
 use crate::model::BoxFuture;
 use crate::run::Secrets;
-use crate::settings::{AgentAuth, Config, Environment, HeldSecrets};
+use crate::settings::{AgentAuth, AgentKind, Config, Environment, HeldSecrets};
 
 /// Where this setting's secrets come from.
 pub struct SettingSecrets {
@@ -48,17 +48,18 @@ impl Secrets for SettingSecrets {
 
 /// Of everything the agent may log in with: the command, its variable and its login file.
 fn fingerprint(key: &str, config: &Config, environment: &Environment) -> Option<String> {
-    let agent = &config.agent;
     let mut hash = Sha256::new();
     hash.update(key);
-    for part in &agent.command {
-        hash.update(part);
-        hash.update([0]);
+    for kind in config.agents() {
+        for part in config.command_of(kind) {
+            hash.update(part);
+            hash.update([0]);
+        }
+        if let Some(credential) = environment.text(config.credential_env_of(kind)) {
+            hash.update(credential.trim());
+        }
     }
-    if let Some(credential) = environment.text(&agent.credential_env) {
-        hash.update(credential.trim());
-    }
-    if agent.auth == AgentAuth::Login {
+    if config.agents().contains(&AgentKind::Claude) && config.agent.auth == AgentAuth::Login {
         let home = environment.text("HOME").map(|home| PathBuf::from(home).join(".claude"));
         let folder = environment.text("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home)?;
         hash.update(std::fs::read(folder.join(".credentials.json")).unwrap_or_default());

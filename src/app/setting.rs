@@ -214,16 +214,17 @@ impl Setting {
     }
 
     fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
-        let agent = self.config.agent.command.first().map_or("", String::as_str);
         let search_path = self.environment.raw("PATH").unwrap_or_default();
+        let mut gate = MachineGate::new(&self.config.limits, Arc::new(journal.clone()));
+        for kind in self.config.agents() {
+            let agent = self.config.command_of(kind).first().map_or("", String::as_str);
+            gate = gate.for_agent(agent, search_path);
+        }
         Ok(Edges {
             secrets: Arc::new(SettingSecrets::new(self)),
             trackers: trackers::trackers(self, journal),
             sessions: Arc::new(self.sessions(journal)?),
-            gate: Arc::new(
-                MachineGate::new(&self.config.limits, Arc::new(journal.clone()))
-                    .for_agent(agent, search_path),
-            ),
+            gate: Arc::new(gate),
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
         })
     }

@@ -38,6 +38,12 @@ pub struct InitArgs {
     /// Address of the dashboard, such as 127.0.0.1:7979; "off" for none
     #[arg(long, value_name = "ADDRESS")]
     pub dashboard: Option<String>,
+    /// Agent: claude, codex or copilot
+    #[arg(long, value_parser = ["claude", "codex", "copilot"], value_name = "KIND")]
+    pub agent: Option<String>,
+    /// Model of triage and of analyses, for an agent that is not Claude
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
     /// Most to spend on one day, in US dollars
     #[arg(long, value_name = "USD")]
     pub budget: Option<String>,
@@ -65,6 +71,8 @@ pub fn wants_to_be_asked(args: &InitArgs) -> bool {
         && args.timezone.is_none()
         && args.first_run.is_none()
         && args.dashboard.is_none()
+        && args.agent.is_none()
+        && args.model.is_none()
         && args.budget.is_none()
 }
 
@@ -109,6 +117,14 @@ pub fn ask(
         check_dashboard,
     )?;
     args.budget = asking.question("Most to spend on one day, in US dollars", "20", check_budget)?;
+    args.agent = asking.question(
+        "Agent: \"claude\" (Claude Code), \"codex\" (OpenAI, Azure OpenAI) or \"copilot\" (GitHub)",
+        "claude",
+        check_agent,
+    )?;
+    if args.agent.as_deref().is_some_and(|agent| agent != "claude") {
+        args.model = asking.question("Model of that agent, for triage and analyses", "", any)?;
+    }
     Ok(args)
 }
 
@@ -131,6 +147,13 @@ fn check_first_run(answer: &str) -> Result<(), String> {
     match answer {
         "ask" | "baseline" | "process" => Ok(()),
         _ => Err("write baseline, process or ask".into()),
+    }
+}
+
+fn check_agent(answer: &str) -> Result<(), String> {
+    match answer {
+        "claude" | "codex" | "copilot" => Ok(()),
+        _ => Err("write claude, codex or copilot".into()),
     }
 }
 
@@ -205,6 +228,8 @@ pub struct Written {
     pub file: Option<PathBuf>,
     /// Required keys that have no value yet.
     pub still_to_set: Vec<&'static str>,
+    /// The variable that the agent's credential belongs in.
+    pub credential: &'static str,
     /// The file's text, if it is only printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -219,10 +244,11 @@ impl Written {
             false => format!("set {} in it, ", self.still_to_set.join(", ")),
         };
         format!(
-            "Wrote {}.\nNext: {missing}export AZURE_DEVOPS_PAT and ANTHROPIC_API_KEY,\ncheck the \
+            "Wrote {}.\nNext: {missing}export AZURE_DEVOPS_PAT and {credential},\ncheck the \
              setup with `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start \
              with `heartbeat --once`.\n",
-            file.display()
+            file.display(),
+            credential = self.credential,
         )
     }
 }
@@ -239,8 +265,13 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
     answers.extend(more.iter().map(|flag| (flag.key.clone(), flag.value.clone())));
     let text = render_init(&answers)?;
     let still_to_set = still_to_set(&answers);
+    let credential = match args.agent.as_deref() {
+        Some("codex") => "OPENAI_API_KEY",
+        Some("copilot") => "COPILOT_GITHUB_TOKEN",
+        _ => "ANTHROPIC_API_KEY",
+    };
     if args.print {
-        return Ok(Written { file: None, still_to_set, text: Some(text) });
+        return Ok(Written { file: None, still_to_set, credential, text: Some(text) });
     }
     let mut open = std::fs::OpenOptions::new();
     open.write(true).truncate(true);
@@ -258,14 +289,19 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
     })?;
     file.write_all(text.as_bytes())
         .map_err(CommandError::io(format!("cannot write {}", path.display())))?;
-    Ok(Written { file: Some(path.to_owned()), still_to_set, text: None })
+    Ok(Written { file: Some(path.to_owned()), still_to_set, credential, text: None })
 }
 
 /// Required keys that were not given.
 fn still_to_set(answers: &[(String, Value)]) -> Vec<&'static str> {
     let given = |key: &str| answers.iter().any(|(answered, _)| answered == key);
+    let other = answers.iter().any(|(key, value)| {
+        key == "agent.kind" && value.as_str().is_some_and(|kind| kind != "claude")
+    });
+    let models = ["triage.model", "analyze.model"].into_iter().filter(|_| other);
     ["source.base_url", "source.project", "repository.path"]
         .into_iter()
+        .chain(models)
         .filter(|key| !given(key))
         .collect()
 }
@@ -286,6 +322,9 @@ fn answers(args: &InitArgs) -> Vec<(String, Value)> {
         text("schedule.cron", &args.cron),
         text("schedule.timezone", &args.timezone),
         text("schedule.first_run", &args.first_run),
+        text("agent.kind", &args.agent),
+        text("triage.model", &args.model),
+        text("analyze.model", &args.model),
         text("http.listen", &args.dashboard.clone().filter(|address| address != OFF)),
         dollars("budget.per_day", args.budget.as_ref()),
         // A run may not spend more than a day.
@@ -309,6 +348,8 @@ mod tests {
             timezone: None,
             first_run: None,
             dashboard: None,
+            agent: None,
+            model: None,
             budget: None,
             print: false,
             force: false,
@@ -348,6 +389,12 @@ mod tests {
         for part in ["write baseline, process or ask", "write an address", "write an amount"] {
             assert!(said.contains(part), "{said}");
         }
+        let (other, said) = talk("https://x\nP\n.\n\nUTC\n\noff\n\ngemini\ncopilot\ngpt-5.6-sol\n");
+        assert!(said.contains("write claude, codex or copilot"), "{said}");
+        let config: crate::settings::Config =
+            toml::from_str(&render_init(&answers(&other)).unwrap()).unwrap();
+        assert_eq!(config.agent.kind, crate::settings::AgentKind::Copilot);
+        assert_eq!((&*config.triage.model, &*config.analyze.model), ("gpt-5.6-sol", "gpt-5.6-sol"));
         let (usual, _) = talk("https://x\nP\n.\n\nUTC\n\n\n\n");
         let config: crate::settings::Config =
             toml::from_str(&render_init(&answers(&usual)).unwrap()).unwrap();

@@ -285,7 +285,7 @@ fn next_steps(args: ServiceArgs, facts: &Facts, file: &Path) -> String {
                 Reach::System => String::new(),
             };
             format!(
-                "Put the credentials (AZURE_DEVOPS_PAT=…, ANTHROPIC_API_KEY=…) into {} (mode 600), \
+                "Put the credentials (AZURE_DEVOPS_PAT=…, and that of the agent, such as ANTHROPIC_API_KEY=…) into {} (mode 600), \
                  then:\n  heartbeat doctor\n{linger}  systemctl{user} daemon-reload\n  \
                  systemctl{user} enable --now {UNIT}\n  journalctl{user} -u {UNIT} -f\n",
                 secrets.display()

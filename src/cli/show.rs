@@ -51,7 +51,12 @@ pub(super) fn describe_run(run: &RunRow, is_held: bool, indent: usize) -> String
     let figures = run.summary.map_or_else(String::new, |s| {
         format!(
             "\n{:indent$}{} fetched, {} triaged, {} analysed, {} deferred, {}",
-            "", s.fetched, s.triaged, s.analysed, s.deferred, s.cost
+            "",
+            s.fetched,
+            s.triaged,
+            s.analysed,
+            s.deferred,
+            s.cost_in_words()
         )
     });
     format!("{outcome}{took}{figures}")
@@ -67,7 +72,8 @@ pub fn render_sessions(sessions: &[SessionRow], is_held: bool) -> String {
             (false, false) => CRASHED,
         };
         let outcome = row.outcome.as_ref().map_or_else(|| open.into(), ToString::to_string);
-        let cost = row.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
+        let cost =
+            row.usage.map(|usage| format!(", {}", usage.cost_in_words())).unwrap_or_default();
         let item = row.session.item.as_ref().map(short_key).unwrap_or_default();
         let attempt = match row.session.attempt {
             0 | 1 => String::new(),
@@ -174,7 +180,8 @@ fn render_attempts(attempts: &[AttemptRow]) -> String {
     let one = |attempt: &AttemptRow| {
         let outcome =
             attempt.outcome.as_ref().map_or_else(|| "in progress".into(), ToString::to_string);
-        let cost = attempt.usage.map(|usage| format!(", {}", usage.cost)).unwrap_or_default();
+        let cost =
+            attempt.usage.map(|usage| format!(", {}", usage.cost_in_words())).unwrap_or_default();
         let counted = if attempt.counted { "" } else { ", not counted" };
         format!(
             "\nattempt {} at {}: {outcome}{cost}{counted}",

@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::exec::{self, ExecError, HelperCommand};
-use crate::settings::{Config, Environment, Source, credential_in};
+use crate::settings::{AgentKind, Config, Environment, Source, credential_in};
 
 /// A credential is a line; a file or an answer far longer is something else.
 const MAX_CREDENTIAL_BYTES: usize = 64 * 1024;
@@ -166,7 +166,7 @@ fn without_secrets(error: ExecError) -> ExecError {
 fn command_environment(config: &Config, environment: &Environment) -> Vec<(OsString, OsString)> {
     let withheld = |name: &str| {
         name.starts_with("HEARTBEAT_")
-            || name == config.agent.credential_env
+            || AgentKind::ALL.iter().any(|kind| name == config.credential_env_of(*kind))
             || name == config.http.token_env
     };
     environment

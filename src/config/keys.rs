@@ -25,7 +25,8 @@ const PATH_KEYS: [&str; 12] = [
 ];
 
 /// Keys whose value is a command line; the program is a path when it holds a slash.
-const COMMAND_KEYS: [&str; 2] = ["agent.command", "source.token_command"];
+const COMMAND_KEYS: [&str; 4] =
+    ["agent.command", "codex.command", "copilot.command", "source.token_command"];
 
 /// Keys whose value is a list of routes, each with a path.
 const ROUTE_KEYS: [&str; 2] = ["repository.routes", "source.routes"];

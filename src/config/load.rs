@@ -60,8 +60,14 @@ pub struct Loaded {
 }
 
 /// Our variables that are no settings.
-const OTHER_VARIABLES: [&str; 4] =
-    ["HEARTBEAT_CONFIG", "HEARTBEAT_SESSION", "HEARTBEAT_REAL_CLAUDE", "HEARTBEAT_SKIP_REAL_CLI"];
+const OTHER_VARIABLES: [&str; 6] = [
+    "HEARTBEAT_CONFIG",
+    "HEARTBEAT_SESSION",
+    "HEARTBEAT_REAL_CLAUDE",
+    "HEARTBEAT_REAL_CODEX",
+    "HEARTBEAT_REAL_COPILOT",
+    "HEARTBEAT_SKIP_REAL_CLI",
+];
 
 /// Container platforms announce a service called "heartbeat" to its neighbours by the first two;
 /// the third is for the tests' own settings.

@@ -105,7 +105,7 @@ pub(super) fn needed(config: &Config) -> Vec<(bool, String, &'static str)> {
     config.sources().iter().enumerate().flat_map(of).collect()
 }
 
-fn is_collection_address(text: &str) -> bool {
+pub(super) fn is_collection_address(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     rest.is_some_and(|rest| {
         let host = rest.split('/').next().unwrap_or_default();

@@ -90,6 +90,8 @@ pub struct RunView {
     pub parked: u64,
     /// Spent by ended sessions, as they reported it.
     pub cost: Usd,
+    /// The part of it that is estimated from tokens and prices.
+    pub cost_estimated: Usd,
     /// Beside that, the worst case of ended sessions that never reported their cost.
     pub cost_at_worst: Usd,
     /// Sessions that are alive, by id.
@@ -315,7 +317,11 @@ impl RunView {
                     self.cost_at_worst += ended.worst_case;
                 }
                 self.ended_sessions += 1;
-                self.cost += usage.cost;
+                let cost = usage.cost.unwrap_or_default();
+                self.cost += cost;
+                if usage.estimated {
+                    self.cost_estimated += cost;
+                }
                 // A provider's limit or somebody's word is no failure of the work.
                 let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
                 self.failed += u64::from(failed);
@@ -351,6 +357,7 @@ impl RunView {
             failed_sessions: self.failed,
             sessions: self.ended_sessions + self.sessions.len() as u64,
             cost: self.cost,
+            cost_estimated: self.cost_estimated,
             cost_at_worst: self.cost_at_worst,
         }
     }

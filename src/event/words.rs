@@ -260,10 +260,19 @@ pub struct RunSummary {
     pub failed_sessions: u64,
     /// Sessions started.
     pub sessions: u64,
-    /// Spent, as the agent reports it.
+    /// Spent, as the agents report it or as it is estimated.
     pub cost: Usd,
+    /// The part of it that is estimated from tokens and prices, since the agent reports no cost.
+    pub cost_estimated: Usd,
     /// Beside that, what budgets count for sessions that never reported their cost: their worst case.
     pub cost_at_worst: Usd,
+}
+
+impl RunSummary {
+    /// The cost for people: what is estimated says so.
+    pub fn cost_in_words(&self) -> String {
+        self.cost.with_estimate(self.cost_estimated)
+    }
 }
 
 /// How a run ended.

@@ -48,6 +48,15 @@ impl Usd {
         Self { micros: (self.micros - other.micros).max(0) }
     }
 
+    /// For people, where a part of it is only an estimate.
+    pub fn with_estimate(self, part: Self) -> String {
+        match part {
+            Self::ZERO => self.to_string(),
+            part if part == self => format!("{self} (estimated)"),
+            part => format!("{self} ({part} of it estimated)"),
+        }
+    }
+
     /// `self` times a whole number.
     pub fn times(self, n: usize) -> Self {
         Self { micros: self.micros.saturating_mul(i64::try_from(n).unwrap_or(i64::MAX)) }

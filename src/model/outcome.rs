@@ -207,7 +207,7 @@ impl Outcome {
         )
     }
 
-    /// Is it booked with its worst case? Only a session that ended without reporting a cost is, and
+    /// Is it booked with its worst case? Only a session whose cost nobody knows is, and
     /// only if the provider may have charged for it: a failing provider that sent not one token of
     /// an answer has not.
     pub fn counts_at_worst(&self, usage: &Usage) -> bool {
@@ -219,7 +219,7 @@ impl Outcome {
         ) || self.is_configuration();
         let never_answered =
             matches!(self, Self::AgentError { why: FailureKind::ApiError }) && usage.tokens() == 0;
-        !usage.reported && !never_asked && !never_answered
+        usage.cost.is_none() && !never_asked && !never_answered
     }
 
     /// The exit code of the agent, where it left with one.
@@ -263,6 +263,7 @@ impl fmt::Display for FailureKind {
 
 /// What a session used, as the agent itself reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "StoredUsage", into = "StoredUsage")]
 pub struct Usage {
     /// Fresh input tokens.
     pub input_tokens: u64,
@@ -272,11 +273,10 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     /// Input tokens written to the provider's cache.
     pub cache_creation_tokens: u64,
-    /// In US dollars.
-    pub cost: Usd,
-    /// The agent reported the cost, zero included.
-    #[serde(default)]
-    pub reported: bool,
+    /// In US dollars, zero included; none if nobody knows.
+    pub cost: Option<Usd>,
+    /// The cost is ours, from tokens and a price list, because the agent reports none.
+    pub estimated: bool,
 }
 
 impl Usage {
@@ -287,6 +287,81 @@ impl Usage {
             .saturating_add(self.cache_read_tokens)
             .saturating_add(self.cache_creation_tokens)
     }
+
+    /// Did the agent itself report the cost?
+    pub const fn is_reported(&self) -> bool {
+        self.cost.is_some() && !self.estimated
+    }
+
+    /// The cost for people: an estimate says so.
+    pub fn cost_in_words(&self) -> String {
+        match (self.cost, self.estimated) {
+            (Some(cost), false) => cost.to_string(),
+            (Some(cost), true) => format!("{cost} (estimated)"),
+            (None, _) => "cost unknown".to_owned(),
+        }
+    }
+
+    /// Of both sessions together; the cost is known if both are, and an estimate if one is.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
+            cache_creation_tokens: self
+                .cache_creation_tokens
+                .saturating_add(other.cache_creation_tokens),
+            cost: self.cost.zip(other.cost).map(|(one, more)| one + more),
+            estimated: self.estimated || other.estimated,
+        }
+    }
+}
+
+/// As it is stored: rows of earlier versions say whether the cost was reported, the oldest not even
+/// that.
+#[derive(Serialize, Deserialize)]
+struct StoredUsage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_tokens: u64,
+    cache_creation_tokens: u64,
+    cost: Option<Usd>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reported: Option<bool>,
+    #[serde(default)]
+    estimated: bool,
+}
+
+impl From<StoredUsage> for Usage {
+    fn from(stored: StoredUsage) -> Self {
+        let known = match stored.reported {
+            Some(reported) => reported || stored.estimated,
+            None => stored.cost.is_some_and(|cost| cost > Usd::ZERO),
+        };
+        Self {
+            input_tokens: stored.input_tokens,
+            output_tokens: stored.output_tokens,
+            cache_read_tokens: stored.cache_read_tokens,
+            cache_creation_tokens: stored.cache_creation_tokens,
+            cost: stored.cost.filter(|_| known),
+            estimated: stored.estimated,
+        }
+    }
+}
+
+impl From<Usage> for StoredUsage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cache_read_tokens: usage.cache_read_tokens,
+            cache_creation_tokens: usage.cache_creation_tokens,
+            cost: usage.cost,
+            reported: Some(usage.is_reported()),
+            estimated: usage.estimated,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -295,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_reported_cost_is_what_is_booked_whatever_the_end() {
-        let reported = Usage { reported: true, ..Usage::default() };
+        let reported = Usage { cost: Some(Usd::ZERO), ..Usage::default() };
         let error = |why| Outcome::AgentError { why };
         for outcome in [
             Outcome::Completed,
@@ -317,7 +392,28 @@ mod tests {
         assert!(!outage.counts_at_worst(&Usage::default()));
         let answered = Usage { input_tokens: 1, ..Usage::default() };
         assert!(outage.counts_at_worst(&answered));
-        assert!(!outage.counts_at_worst(&Usage { reported: true, ..answered }));
+        assert!(!outage.counts_at_worst(&Usage { cost: Some(Usd::ZERO), ..answered }));
+    }
+
+    #[test]
+    fn a_stored_usage_is_read_back_and_that_of_earlier_versions_too() {
+        let read = |cost: &str, more: &str| {
+            let tokens = r#""input_tokens":1,"output_tokens":2,"cache_read_tokens":0,"cache_creation_tokens":0"#;
+            serde_json::from_str::<Usage>(&format!("{{{tokens},\"cost\":{cost}{more}}}")).unwrap()
+        };
+        let cent = Some(Usd::from_dollars(0.01));
+        assert_eq!(read("0.01", "").cost, cent, "the oldest");
+        assert_eq!(read("0.0", "").cost, None);
+        assert_eq!(read("0.01", r#","reported":true"#).cost, cent);
+        assert_eq!(read("0.0", r#","reported":true"#).cost, Some(Usd::ZERO));
+        assert_eq!(read("0.0", r#","reported":false"#).cost, None);
+        for cost in [None, Some(Usd::ZERO), cent] {
+            for estimated in [false, cost.is_some()] {
+                let usage = Usage { cost, estimated, output_tokens: 3, ..Usage::default() };
+                let text = serde_json::to_string(&usage).unwrap();
+                assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage, "{text}");
+            }
+        }
     }
 
     #[test]

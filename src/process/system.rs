@@ -328,19 +328,27 @@ pub fn landlock_version() -> u32 {
 /// Takes every capability from this process and from what it executes; without effect where it has
 /// none.
 #[cfg(target_os = "linux")]
-pub fn drop_capabilities() {
+pub fn drop_capabilities(keep_for_namespaces: bool) {
+    /// Without it root cannot map itself into a user namespace.
+    const SETFCAP: u32 = 31;
     #[repr(C)]
     struct Header {
         version: u32,
         pid: i32,
     }
     const VERSION_3: u32 = 0x2008_0522;
-    for capability in 0..64 {
+    for capability in (0..64).filter(|number| !keep_for_namespaces || *number != SETFCAP) {
         // SAFETY: plain integers; numbers that are no capability are refused.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
     }
     let header = Header { version: VERSION_3, pid: 0 };
-    let none = [0_u32; 6];
-    // SAFETY: version 3 reads one header and two sets of three words, which both live on our stack.
-    unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+    let kept = if keep_for_namespaces { 1 << SETFCAP } else { 0 };
+    // What a process does not have it cannot keep: then it keeps nothing.
+    for sets in [[kept, kept, 0, 0, 0, 0], [0_u32; 6]] {
+        // SAFETY: version 3 reads one header and two sets of three words, which both live on our
+        // stack.
+        if unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) } == 0 {
+            break;
+        }
+    }
 }

@@ -38,6 +38,36 @@ pub fn for_batch(schema: &str, items: usize) -> Result<Value, serde_json::Error>
     Ok(schema)
 }
 
+/// The schema as strict providers want it: objects closed, every property required, no bounds. The
+/// answer is judged by the schema itself.
+pub fn strict(schema: &Value) -> Value {
+    const BOUNDS: [&str; 4] = ["minItems", "maxItems", "minLength", "maxLength"];
+    let Value::Object(object) = schema else { return schema.clone() };
+    let mut view = Map::new();
+    for (word, value) in object.iter().filter(|(word, _)| !BOUNDS.contains(&word.as_str())) {
+        let inner = match (word.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                properties.iter().map(|(name, inner)| (name.clone(), strict(inner))).collect()
+            }
+            ("items", items) => strict(items),
+            _ => value.clone(),
+        };
+        view.insert(word.clone(), inner);
+    }
+    if let Some(properties) = object.get("properties").and_then(Value::as_object) {
+        let listed = object.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let unlisted = |name: &&String| !listed.iter().any(|known| known == name.as_str());
+        let rest: Vec<Value> = properties.keys().filter(unlisted).map(|name| json!(name)).collect();
+        view.insert("required".into(), Value::Array([listed.clone(), rest].concat()));
+        view.insert("additionalProperties".into(), json!(false));
+    }
+    if let (false, Some(choice)) = (view.contains_key("type"), object.get("enum")) {
+        let texts = choice.as_array().is_some_and(|choice| choice.iter().all(Value::is_string));
+        view.extend(texts.then(|| ("type".to_owned(), json!("string"))));
+    }
+    Value::Object(view)
+}
+
 /// The same without the complaint that one of these is missing: what earlier versions did not ask
 /// for is not held against an answer.
 pub fn violations_but(schema: &Value, value: &Value, optional: &[&str]) -> Vec<String> {

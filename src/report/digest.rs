@@ -177,7 +177,7 @@ impl Report {
         if self.parked > 0 {
             parts.push(format!("{} parked", self.parked));
         }
-        parts.push(t.cost.to_string());
+        parts.push(t.cost_in_words());
         parts.join(" · ")
     }
 
@@ -257,6 +257,7 @@ fn totals(runs: &[RunRow]) -> RunSummary {
         sum.failed_sessions += one.failed_sessions;
         sum.sessions += one.sessions;
         sum.cost += one.cost;
+        sum.cost_estimated += one.cost_estimated;
         sum.cost_at_worst += one.cost_at_worst;
     }
     sum

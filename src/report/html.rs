@@ -77,7 +77,7 @@ fn run(run: &RunRow) -> Value {
         changed => summary.shares.new + summary.shares.changed,
         triaged => summary.triaged,
         findings => summary.analysed,
-        cost => summary.cost.to_string(),
+        cost => summary.cost_in_words(),
     }
 }
 

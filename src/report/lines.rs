@@ -149,8 +149,11 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
     else {
         return None;
     };
-    let mut line =
-        format!("ended    {stage}{subject}: {outcome}, {}, {}", seconds(*duration_ms), usage.cost);
+    let mut line = format!(
+        "ended    {stage}{subject}: {outcome}, {}, {}",
+        seconds(*duration_ms),
+        usage.cost_in_words()
+    );
     if *stage == Stage::Deep {
         line.push_str(&format!(", {files_read} file{} read", plural(*files_read)));
     }
@@ -165,11 +168,7 @@ fn ended_line(event: &Event, subject: &str) -> Option<String> {
 
 /// Money spent; what is only an estimate says so.
 pub fn amount(spending: &StageSpending) -> String {
-    let spent = match spending.estimated {
-        Usd::ZERO => spending.spent.to_string(),
-        estimated if estimated == spending.spent => format!("{estimated} (estimated)"),
-        estimated => format!("{} ({estimated} of it estimated)", spending.spent),
-    };
+    let spent = spending.spent.with_estimate(spending.estimated);
     match spending.reserved {
         Usd::ZERO => spent,
         reserved => format!("{spent}, {reserved} reserved"),

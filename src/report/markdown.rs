@@ -107,7 +107,7 @@ fn runs(page: &mut String, report: &Report) {
             s.shares.new + s.shares.changed,
             s.triaged,
             s.analysed,
-            s.cost
+            s.cost_in_words()
         );
     }
 }

@@ -124,7 +124,7 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
     row("analysed", s.analysed.to_string());
     row("left", format!("{} deferred, {} waiting, {} parked", s.deferred, s.waiting, s.parked));
     row("sessions", format!("{} ({} failed)", s.sessions, s.failed_sessions));
-    row("cost", format!("{} (as the agent reports it)", s.cost));
+    row("cost", cost(s));
     if s.cost_at_worst > Usd::ZERO {
         let worst = s.cost_at_worst;
         row("", format!("+ {worst}, the worst case of sessions that reported no cost"));
@@ -136,6 +136,13 @@ pub fn render(report: &RunReport, read_on: Option<&str>, paint: Paint) -> String
         let _: std::fmt::Result = writeln!(text, "\nRead the first finding:\n  {command}");
     }
     text
+}
+
+fn cost(s: &RunSummary) -> String {
+    match s.cost_estimated {
+        Usd::ZERO => format!("{} (as the agent reports it)", s.cost),
+        _ => format!("{}, from tokens and [agent.price]", s.cost_in_words()),
+    }
 }
 
 /// What else became of fetched items; with the usual three, everything has its place.

@@ -154,7 +154,7 @@ fn headline(view: &RunView) -> String {
     };
     let waits = view.waits_for.as_ref().filter(|_| view.sessions.is_empty());
     let waits = waits.map(|what| format!(" · waits: {what}")).unwrap_or_default();
-    format!("{step} · {} spent{waits}", view.cost)
+    format!("{step} · {} spent{waits}", view.cost.with_estimate(view.cost_estimated))
 }
 
 fn session_line(view: &RunView, session: &SessionView, now: Timestamp) -> String {

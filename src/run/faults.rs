@@ -5,7 +5,7 @@
 
 use crate::model::text::in_words;
 use crate::model::{FailureKind, Outcome, SessionEnd, Stage};
-use crate::settings::{AgentAuth, Config};
+use crate::settings::{AgentAuth, AgentKind, Config};
 
 /// Of an agent's standard error, in characters.
 const LONGEST_LINE: usize = 400;
@@ -21,8 +21,10 @@ pub(super) fn setting_to_correct(
     stage: Stage,
     config: &Config,
 ) -> Option<String> {
+    let kind = config.agent_of(stage);
     let (section, model, fallback) = match stage {
         Stage::Triage => ("triage", &config.triage.model, ""),
+        Stage::Deep if kind != AgentKind::Claude => ("analyze", &config.analyze.model, ""),
         Stage::Deep => ("analyze", &config.analyze.model, config.analyze.fallback_model.as_str()),
     };
     let why = match outcome {
@@ -30,7 +32,7 @@ pub(super) fn setting_to_correct(
         Outcome::AgentError { why } | Outcome::SpawnFailed { why } => *why,
         _ => return None,
     };
-    let command = config.agent.command.join(" ");
+    let (command, own) = (config.command_of(kind).join(" "), kind.section());
     Some(match why {
         FailureKind::ModelNotFound => {
             let second = if fallback.is_empty() { "" } else { " or fallback_model" };
@@ -38,14 +40,14 @@ pub(super) fn setting_to_correct(
         }
         FailureKind::BadSetting => format!(
             "the provider rejects a setting of every {stage} request: correct [{section}] model and \
-             its settings, or the extra arguments in [agent] command"
+             its settings, or the extra arguments in [{own}] command"
         ),
         FailureKind::CommandLine => format!(
-            "{command:?} rejects its command line: correct the extra arguments in [agent] command, \
+            "{command:?} rejects its command line: correct the extra arguments in [{own}] command, \
              or install a newer agent; `heartbeat doctor` checks it"
         ),
         _ => format!(
-            "cannot start {command:?} ({}): correct [agent] command; `heartbeat doctor` checks it",
+            "cannot start {command:?} ({}): correct [{own}] command; `heartbeat doctor` checks it",
             in_words(why)
         ),
     })
@@ -53,15 +55,17 @@ pub(super) fn setting_to_correct(
 
 /// Why the provider refuses work, with the setting to look at.
 pub(super) fn provider_reason(why: FailureKind, config: &Config) -> String {
-    match (why, config.agent.auth) {
-        (FailureKind::Authentication, AgentAuth::ApiKey) => {
-            format!("authentication: correct the key in {}", config.agent.credential_env)
-        }
-        (FailureKind::Authentication, AgentAuth::Login) => {
-            "authentication: log the agent in again, or correct [agent] credential_env".to_owned()
-        }
-        _ => in_words(why),
+    if why != FailureKind::Authentication {
+        return in_words(why);
     }
+    let of_kind = |kind: AgentKind| match (kind, config.agent.auth) {
+        (AgentKind::Claude, AgentAuth::Login) => {
+            "log the agent in again, or correct [agent] credential_env".to_owned()
+        }
+        _ => format!("correct the key in {}", config.credential_env_of(kind)),
+    };
+    let fixes: Vec<String> = config.agents().into_iter().map(of_kind).collect();
+    format!("authentication: {}", fixes.join(", or "))
 }
 
 #[cfg(test)]

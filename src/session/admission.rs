@@ -22,27 +22,27 @@ pub struct MachineGate {
     limits: Limits,
     slots: Slots,
     ledger: Arc<dyn Ledger>,
-    /// The agent's program and where programs are looked for.
-    agent: Option<(String, OsString)>,
+    /// The agents' programs and where programs are looked for.
+    agents: Vec<(String, OsString)>,
 }
 
 impl MachineGate {
     /// With the configured limits and the sessions of this state.
     pub fn new(limits: &settings::Limits, ledger: Arc<dyn Ledger>) -> Self {
         let (limits, slots) = (Limits::from_config(limits), Slots::of_machine(limits));
-        Self { limits, slots, ledger, agent: None }
+        Self { limits, slots, ledger, agents: Vec::new() }
     }
 
-    /// Does not let anybody wait for a machine that could not start this agent anyway.
+    /// Does not let anybody wait for a machine that could not start this agent anyway. For each of
+    /// several agents.
     #[must_use]
     pub fn for_agent(mut self, program: &str, search_path: &OsStr) -> Self {
-        self.agent = Some((program.to_owned(), search_path.to_owned()));
+        self.agents.push((program.to_owned(), search_path.to_owned()));
         self
     }
 
     fn agent_is_missing(&self) -> bool {
-        let agent = self.agent.as_ref();
-        agent.is_some_and(|(name, path)| process::program::find(name, path).is_none())
+        self.agents.iter().any(|(name, path)| process::program::find(name, path).is_none())
     }
 
     /// A look only: the keeper of the session takes the slot. If the slots cannot be read here, the

@@ -18,7 +18,7 @@ pub enum Row {
 }
 
 /// All that is known at the end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Finished {
     /// The machine's view.
     pub end: End,

@@ -26,6 +26,7 @@ pub mod machine;
 pub mod mark;
 pub mod orphans;
 mod provider_wait;
+mod repair;
 pub mod slots;
 pub mod sessions;
 mod spec;

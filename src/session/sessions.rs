@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use tracing::Instrument as _;
 
-use super::agent::claude::Claude;
-use super::agent::{Agent, HOME_DIR, TMP_DIR, Task};
+use super::agent::{Agent, HOME_DIR, TMP_DIR, Task, kept_folder, of_kind};
 use super::confinement::{Allowed, Confinement};
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans};
@@ -18,7 +17,7 @@ use crate::ports::LedgerError;
 use crate::private;
 use crate::process::program;
 use crate::prompt::Rendered;
-use crate::settings::{Config, Environment};
+use crate::settings::{AgentKind, Config, Environment};
 
 /// One session's work, ready to start.
 #[derive(Debug, Clone)]
@@ -48,12 +47,32 @@ const CALLS_PER_TURN: u32 = 4;
 /// Longest line of output; a structured answer is far below it.
 const MAX_LINE: usize = 16 << 20;
 
-/// Runs the configured agent under the supervisor.
+/// The agent of a stage.
+struct Configured {
+    agent: Box<dyn Agent>,
+    program: PathBuf,
+    /// Its command: the program and arguments that go before ours.
+    command: Vec<String>,
+}
+
+impl Configured {
+    fn new(kind: AgentKind, config: &Config, environment: &Environment, state: &Path) -> Self {
+        let command = config.command_of(kind).to_vec();
+        let lookup = |name: &str| environment.raw(name).map(OsStr::to_owned);
+        Self {
+            agent: of_kind(kind, config, &kept_folder(state), lookup),
+            program: resolve_program(&command[0], environment),
+            command,
+        }
+    }
+}
+
+/// Runs the configured agents under the supervisor.
 pub struct SupervisedSessions {
     supervisor: Supervisor,
-    agent: Box<dyn Agent>,
+    /// Triage's and deep analysis'.
+    agents: [Configured; 2],
     config: Arc<Config>,
-    program: PathBuf,
     scratch: PathBuf,
 }
 
@@ -67,21 +86,29 @@ impl SupervisedSessions {
     ) -> Self {
         Self {
             supervisor,
-            agent: Box::new(Claude::new(config, |name| environment.raw(name).map(OsStr::to_owned))),
-            program: resolve_program(&config.agent.command[0], environment),
+            agents: [Stage::Triage, Stage::Deep]
+                .map(|stage| Configured::new(config.agent_of(stage), config, environment, state)),
             scratch: state.join("scratch"),
             config: Arc::clone(config),
         }
     }
 
+    fn agent_of(&self, stage: Stage) -> &Configured {
+        match stage {
+            Stage::Triage => &self.agents[0],
+            Stage::Deep => &self.agents[1],
+        }
+    }
+
     fn spec(&self, job: Job) -> io::Result<SessionSpec> {
         let stage = job.session.stage;
+        let Configured { agent, program, command } = self.agent_of(stage);
         let scratch = self.scratch.join(job.session.id.to_string());
         let empty = scratch.join("empty");
         for folder in [&scratch, &empty, &scratch.join(HOME_DIR), &scratch.join(TMP_DIR)] {
             private::create_folder(folder)?;
         }
-        for folder in self.agent.kept_folders() {
+        for folder in agent.kept_folders() {
             private::create_folder(&folder)?;
         }
         let cwd = job.repository.unwrap_or(empty);
@@ -92,24 +119,26 @@ impl SupervisedSessions {
             prompt: job.prompt.user,
             schema: job.prompt.schema,
             scratch: scratch.clone(),
-            program: self.program.clone(),
+            program: program.clone(),
             cwd: cwd.clone(),
         };
-        for (path, content) in self.agent.files(&task) {
+        for (path, content) in agent.files(&task) {
+            private::create_folder(path.parent().unwrap_or(&path))?;
             private::write(&path, &content)?;
         }
-        let mut args: Vec<_> = self.config.agent.command[1..].iter().map(Into::into).collect();
-        args.extend(self.agent.args(&task));
-        let env = self.agent.env(&task);
+        let mut args: Vec<_> = command[1..].iter().map(Into::into).collect();
+        args.extend(agent.args(&task));
+        let env = agent.env(&task);
         let mut limits = limits(&self.config, stage);
-        self.agent.limits(stage, &mut limits);
+        agent.limits(stage, &mut limits);
         Ok(SessionSpec {
-            program: self.program.clone(),
+            program: program.clone(),
+            price: self.config.agent.price.get(self.config.model_of(stage)).copied(),
             args,
             confinement: Some(self.confinement(&task, &env, &cwd)),
             env,
             cwd,
-            stdin: self.agent.stdin(&task),
+            stdin: agent.stdin(&task),
             limits,
             worst_case: match stage {
                 Stage::Triage => self.config.triage.max_cost,
@@ -125,16 +154,17 @@ impl SupervisedSessions {
 impl SupervisedSessions {
     /// What the agent may touch in this session.
     fn confinement(&self, task: &Task, env: &[(OsString, OsString)], cwd: &Path) -> Confinement {
-        let agent = &self.config.agent;
-        let mut write = agent.write_paths.clone();
-        write.extend(self.agent.own_folders(task));
-        let mut read = agent.read_paths.clone();
-        read.extend(named_files(&agent.command));
-        let allowed = Allowed { read, write, ports: agent.connect_ports.clone() };
+        let Configured { agent, program, command } = self.agent_of(task.stage);
+        let more = &self.config.agent;
+        let mut write = more.write_paths.clone();
+        write.extend(agent.own_folders(task));
+        let mut read = more.read_paths.clone();
+        read.extend(named_files(command));
+        let allowed = Allowed { read, write, ports: more.connect_ports.clone() };
         let state = self.scratch.parent().unwrap_or(&self.scratch);
         let mut made =
-            Confinement::for_program(&self.program, env).with(&task.scratch, cwd, state, &allowed);
-        self.agent.confine(task, &mut made);
+            Confinement::for_program(program, env).with(&task.scratch, cwd, state, &allowed);
+        agent.confine(task, &mut made);
         made
     }
 }
@@ -174,7 +204,8 @@ impl Sessions for SupervisedSessions {
                 session_id = %spec.session.id,
                 work_item_id = spec.session.item.as_ref().map(tracing::field::display),
             );
-            let ended = self.supervisor.run(spec, &*self.agent, stop).instrument(span).await;
+            let agent = &*self.agent_of(spec.session.stage).agent;
+            let ended = self.supervisor.run(spec, agent, stop).instrument(span).await;
             if ended.is_err() {
                 // Nothing was started; the supervisor removes it in every other case.
                 drop(private::remove_folder(&scratch));

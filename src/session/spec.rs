@@ -11,6 +11,7 @@ use super::keeper::protocol::Order;
 use super::mark;
 use super::supervisor::milliseconds;
 use crate::model::{SessionId, SessionRef, Usd};
+use crate::settings::Price;
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub struct SessionSpec {
     pub confinement: Option<Confinement>,
     /// Its bounds.
     pub limits: SessionLimits,
+    /// What its model costs, to estimate with where the agent reports no cost.
+    pub price: Option<Price>,
     /// The most it may cost, for those who watch it.
     pub worst_case: Usd,
 }

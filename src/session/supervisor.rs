@@ -16,6 +16,7 @@ use super::finished::{Finished, Row};
 use super::keeper::launch::{self, Keeper, LaunchError};
 use super::live::Live;
 use super::machine::End;
+use super::repair;
 use super::slots::Slots;
 use super::spec::stdin_file;
 use super::stop::{LiveSessions, StopSignal};
@@ -130,8 +131,24 @@ impl Supervisor {
             confinement: spec.confinement.filter(|_| strength != Strength::Missing),
             ..spec
         };
+        match Box::pin(self.play(&spec, agent, stop.clone())).await? {
+            Played::NotStarted(end) => Ok(*end),
+            Played::Over(over) => {
+                let (keeper, finished) = *over;
+                Box::pin(self.conclude(&spec, agent, keeper, finished, stop)).await
+            }
+        }
+    }
+
+    /// Starts a keeper, commits the row and stays until the tree is gone.
+    async fn play(
+        &self,
+        spec: &SessionSpec,
+        agent: &dyn Agent,
+        stop: StopSignal,
+    ) -> Result<Played, LedgerError> {
         let prepared = async {
-            prepare_folder(&spec).await?;
+            prepare_folder(spec).await?;
             let SupervisorSettings { keeper_program, containment, slots, .. } = &self.settings;
             launch::launch(keeper_program, spec.session.id, *containment, slots.as_ref()).await
         };
@@ -143,19 +160,15 @@ impl Supervisor {
             }
             Err(LaunchError::Io(error)) => {
                 let why = FailureKind::KeeperFailed;
-                return Ok(not_started(Outcome::SpawnFailed { why }, error.to_string()));
+                let end = not_started(Outcome::SpawnFailed { why }, error.to_string());
+                return Ok(Played::NotStarted(Box::new(end)));
             }
         };
-        let row = self.row(&spec, &keeper);
-        let live = Live::new(
-            &spec,
-            agent.decoder(&spec.task),
-            &*self.events,
-            &*self.ledger,
-            &self.settings,
-        );
+        let row = self.row(spec, &keeper);
+        let decoder = agent.decoder(&spec.task);
+        let live = Live::new(spec, decoder, &*self.events, &*self.ledger, &self.settings);
         match Box::pin(live.run(&mut keeper, row, stop)).await {
-            Ok(finished) => self.conclude(&spec, agent, keeper, finished).await,
+            Ok(finished) => Ok(Played::Over(Box::new((keeper, finished)))),
             Err(refused) => {
                 release_keeper(keeper).await;
                 Err(refused)
@@ -179,17 +192,27 @@ impl Supervisor {
         }
     }
 
-    /// Judges the end, and closes the row if the machine said so.
+    /// Judges the end, asks once more where that helps, and closes the row if the machine said so.
     async fn conclude(
         &self,
         spec: &SessionSpec,
         agent: &dyn Agent,
         keeper: Keeper,
         finished: Finished,
+        stop: StopSignal,
     ) -> Result<SessionEnd, LedgerError> {
-        let end = judge(agent, &finished);
-        if finished.row == Some(Row::Close) {
+        let finished = billed(spec, agent, finished);
+        let (mut end, mut row) = (judge(agent, &finished), finished.row);
+        if row == Some(Row::Close) {
             release_keeper(keeper).await;
+        }
+        if let Some(again) = repair::question(spec, agent, &end, &finished) {
+            let session = spec.session.id;
+            let what = "asked again for the form of the answer".to_owned();
+            self.events.emit(Event::SessionProgressed { session, what });
+            (end, row) = self.ask_again(&again, agent, end, stop).await;
+        }
+        if row == Some(Row::Close) {
             remove_folder(&spec.scratch).await;
             self.ledger.close(spec.session.id, end.clone()).await?;
         }
@@ -206,6 +229,50 @@ impl Supervisor {
         });
         Ok(end)
     }
+
+    /// The second question, if it can be asked at all; the row stays open until it is over.
+    async fn ask_again(
+        &self,
+        again: &SessionSpec,
+        agent: &dyn Agent,
+        first: SessionEnd,
+        stop: StopSignal,
+    ) -> (SessionEnd, Option<Row>) {
+        match Box::pin(self.play(again, agent, stop)).await {
+            Ok(Played::Over(over)) => {
+                let (keeper, finished) = *over;
+                let finished = billed(again, agent, finished);
+                let row = finished.row;
+                if row == Some(Row::Close) {
+                    release_keeper(keeper).await;
+                }
+                (repair::together(first, judge(agent, &finished)), row)
+            }
+            Ok(Played::NotStarted(_)) | Err(_) => (first, Some(Row::Close)),
+        }
+    }
+}
+
+/// What became of a start.
+enum Played {
+    NotStarted(Box<SessionEnd>),
+    Over(Box<(Keeper, Finished)>),
+}
+
+/// Adds what the agent left in files, and the cost by the price list where it told its tokens and no
+/// cost. What was only seen of a stream that broke off is no account.
+fn billed(spec: &SessionSpec, agent: &dyn Agent, mut finished: Finished) -> Finished {
+    let told = agent.collect(&spec.task).or_else(|| Some(finished.result.as_ref()?.usage));
+    let Some(told) = told.filter(|told| told.tokens() > 0) else { return finished };
+    let usage = &mut finished.usage;
+    usage.input_tokens = usage.input_tokens.max(told.input_tokens);
+    usage.output_tokens = usage.output_tokens.max(told.output_tokens);
+    usage.cache_read_tokens = usage.cache_read_tokens.max(told.cache_read_tokens);
+    usage.cache_creation_tokens = usage.cache_creation_tokens.max(told.cache_creation_tokens);
+    if let (None, Some(price)) = (usage.cost, spec.price) {
+        (usage.cost, usage.estimated) = (Some(price.of(usage)), true);
+    }
+    finished
 }
 
 /// What the end means, from the machine's view and the agent's words.

@@ -3,11 +3,15 @@
 //!
 //! Nothing here reads a file or the environment: [`crate::config`] loads and checks these values.
 
+mod agent;
 mod environment;
 pub mod human;
 mod secrets;
 mod source;
 
+pub use agent::{
+    Agent, AgentAuth, AgentKind, Codex, Copilot, CopilotProvider, CopilotWire, Price, stage_agent,
+};
 pub use environment::Environment;
 pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
 pub use source::{Source, SourceAuth, SourceKind, SourceMode};
@@ -33,6 +37,8 @@ pub struct Config {
     pub repository: Repository,
     pub fixes: Fixes,
     pub agent: Agent,
+    pub codex: Codex,
+    pub copilot: Copilot,
     pub triage: Triage,
     pub analyze: Analyze,
     pub limits: Limits,
@@ -124,34 +130,12 @@ pub enum FixNumbers {
     OtherHost,
 }
 
-/// `[agent]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Agent {
-    pub command: Vec<String>,
-    pub credential_env: String,
-    pub pass_env: Vec<String>,
-    pub auth: AgentAuth,
-    pub max_retries: u32,
-    pub read_paths: Vec<PathBuf>,
-    pub write_paths: Vec<PathBuf>,
-    pub connect_ports: Vec<u16>,
-}
-
-/// Which kind of credential the agent has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AgentAuth {
-    /// A key in the environment.
-    ApiKey,
-    /// The CLI's own login.
-    Login,
-}
-
 /// `[triage]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Triage {
+    #[serde(with = "stage_agent")]
+    pub agent: Option<AgentKind>,
     pub model: String,
     pub effort: String,
     pub max_prompt_tokens: u32,
@@ -166,6 +150,9 @@ pub struct Triage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Analyze {
+    #[serde(with = "stage_agent")]
+    pub agent: Option<AgentKind>,
+    pub search: bool,
     pub model: String,
     pub fallback_model: String,
     pub max_turns: u32,

@@ -3,7 +3,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{Config, Environment};
+use super::{AgentKind, Config, Environment};
 
 /// What stands where a secret stood.
 pub const REMOVED: &str = "‹credential removed›";
@@ -19,9 +19,9 @@ impl HeldSecrets {
     /// The agent's credential, the token of the HTTP interface and the webhook's address, as far as
     /// this configuration names them, and the trackers' credentials as far as they are known.
     pub fn of(config: &Config, environment: &Environment, trackers: Vec<SecretString>) -> Self {
-        let names =
-            [&config.agent.credential_env, &config.http.token_env, &config.report.webhook_env];
-        let named = names.into_iter().filter(|name| !name.is_empty());
+        let agents = AgentKind::ALL.map(|kind| config.credential_env_of(kind));
+        let others = [config.http.token_env.as_str(), config.report.webhook_env.as_str()];
+        let named = agents.into_iter().chain(others).filter(|name| !name.is_empty());
         let values = named.filter_map(|name| environment.text(name)).map(SecretString::from);
         Self::from_iter(values.chain(trackers))
     }
@@ -78,7 +78,11 @@ fn credential_word(word: &str) -> Option<&'static str> {
     if long && word.starts_with("sk-ant-") {
         return Some("an Anthropic key");
     }
-    if long && ["ghp_", "gho_", "ghs_", "github_pat_"].iter().any(|p| word.starts_with(p)) {
+    let is_mixed = |word: &str| word.bytes().any(|b| b.is_ascii_digit());
+    if word.len() >= 32 && word.starts_with("sk-") && is_mixed(word) {
+        return Some("an OpenAI key");
+    }
+    if long && ["ghp_", "gho_", "ghs_", "ghu_", "github_pat_"].iter().any(|p| word.starts_with(p)) {
         return Some("a GitHub token");
     }
     let is_web_token =

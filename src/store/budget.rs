@@ -87,12 +87,17 @@ pub(super) fn reserve(
     Ok(Ok(()))
 }
 
-/// The real cost takes the place of the worst case.
-pub(super) fn settle(transaction: &Transaction<'_>, session: SessionId, cost: Usd) -> Sql<()> {
+/// The real or the estimated cost takes the place of the worst case.
+pub(super) fn settle(
+    transaction: &Transaction<'_>,
+    session: SessionId,
+    cost: Usd,
+    estimated: bool,
+) -> Sql<()> {
     transaction
         .execute(
-            "UPDATE budget SET spent = ?2, estimated = 0 WHERE session = ?1",
-            params![session, cost],
+            "UPDATE budget SET spent = ?2, estimated = ?3 WHERE session = ?1",
+            params![session, cost, estimated],
         )
         .map(drop)
 }

@@ -15,8 +15,8 @@ impl Ledger for Journal {
         Box::pin(async move {
             let registered = self.commit(move |transaction, _| {
                 let live: u32 = transaction.query_row(
-                    "SELECT count(*) FROM heartbeat_active_sessions",
-                    [],
+                    "SELECT count(*) FROM heartbeat_active_sessions WHERE session != ?1",
+                    [row.session.id],
                     |row| row.get(0),
                 )?;
                 if live >= max_live {
@@ -119,7 +119,7 @@ impl Ledger for Journal {
 
 fn insert_active(transaction: &Transaction<'_>, row: &LedgerRow) -> Sql<()> {
     transaction.execute(
-        "INSERT INTO heartbeat_active_sessions
+        "INSERT OR REPLACE INTO heartbeat_active_sessions
              (session, run, stage, item, attempt, keeper_pid, keeper_start_time,
               keeper_pidfd_inode, boot_id, tier, cgroup, scratch, started_at, deadline_at, host)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
@@ -193,8 +193,8 @@ const fn unbits(value: i64) -> u64 {
     value.cast_unsigned()
 }
 
-/// Books what the agent reported, zero included. One that ended without reporting a cost is booked
-/// with its worst case.
+/// Books what the agent reported, zero included, or what was estimated. One whose cost nobody knows is
+/// booked with its worst case.
 fn settle(
     transaction: &Transaction<'_>,
     session: SessionId,
@@ -204,6 +204,7 @@ fn settle(
     if outcome.counts_at_worst(usage) {
         budget::settle_at_worst(transaction, session)
     } else {
-        budget::settle(transaction, session, usage.cost)
+        let cost = usage.cost.unwrap_or_default();
+        budget::settle(transaction, session, cost, usage.estimated)
     }
 }

@@ -55,7 +55,7 @@ fn network_kind(number: i64) -> Option<&'static str> {
 }
 
 /// What heartbeat itself puts into a state folder.
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     DATABASE,
     "heartbeat.db-wal",
     "heartbeat.db-shm",
@@ -67,6 +67,7 @@ const OWN: [&str; 16] = [
     "scratch",
     "slots",
     "index",
+    "agents",
     "backtest",
     "parcel",
     "dashboard-address",

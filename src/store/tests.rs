@@ -124,7 +124,7 @@ pub(super) fn ended(outcome: Outcome, cost: f64) -> SessionEnd {
     SessionEnd {
         outcome,
         output: Some(serde_json::json!({"answer": 1})),
-        usage: Usage { cost: Usd::from_dollars(cost), reported: cost > 0.0, ..Usage::default() },
+        usage: Usage { cost: (cost > 0.0).then(|| Usd::from_dollars(cost)), ..Usage::default() },
         suspended_until: None,
         duration: Duration::from_secs(1),
         reads: 0,

@@ -12,7 +12,7 @@ use crate::model::{Breaker, Phase, SourceRecord, Usd};
 use crate::process::machine::Machine;
 use crate::process::program;
 use crate::schedule::{Schedule, day_in};
-use crate::settings::Config;
+use crate::settings::{AgentKind, Config};
 use crate::store::{
     ActiveSession, Held, ItemState, Message, Pause, RunLock, RunRow, Spending, StageSpending,
     Store, StoreError, Totals, Undelivered,
@@ -227,11 +227,13 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
 
 /// Why no session could be started: there is no agent. A look at a few files, no start.
 pub fn agent_missing(config: &Config, search_path: &OsStr) -> Option<String> {
-    let name = config.agent.command.first().map_or("", String::as_str);
-    program::find(name, search_path).is_none().then(|| {
+    let program = |kind| config.command_of(kind).first().map_or("", String::as_str);
+    let missing = |kind: &AgentKind| program::find(program(*kind), search_path).is_none();
+    config.agents().into_iter().find(missing).map(|kind| {
         format!(
-            "the agent {name:?} does not exist or is not executable: install it, or set [agent] \
-             command"
+            "the agent {:?} does not exist or is not executable: install it, or set [{}] command",
+            program(kind),
+            kind.section()
         )
     })
 }

@@ -136,7 +136,7 @@ pub fn run(run: &RunRow, is_free: bool, view: &RunView) -> Value {
             "triage_failed": view.triage_failed,
             "source_failed": view.fetch_failed.is_some(), "analysed": view.analysed,
             "settled": view.settled, "failed": view.failed, "deferred": view.deferred,
-            "waiting": view.waiting, "parked": view.parked, "cost": view.cost,
+            "waiting": view.waiting, "parked": view.parked, "cost": view.cost, "cost_estimated": view.cost_estimated,
             "ended_sessions": view.ended_sessions,
             "notices": view.notices.iter().rev().take(5).map(|n| clip(n, LINE)).collect::<Vec<_>>(),
         });

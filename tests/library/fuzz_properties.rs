@@ -21,8 +21,16 @@ fn variants(seed: &[u8]) -> [Vec<u8>; 2] {
 
 #[test]
 fn streams_mean_the_same_in_any_split() {
-    for input in seeds("transcripts").iter().flat_map(|seed| variants(seed)) {
-        properties::stream::any_bytes_in_any_split(&input);
+    use properties::stream::{any_bytes_in_any_split, claude, codex, copilot};
+    let decoders: [(&str, fn() -> _); 3] = [
+        ("transcripts", claude),
+        ("agent-transcripts/codex", codex),
+        ("agent-transcripts/copilot", copilot),
+    ];
+    for (folder, decoder) in decoders {
+        for input in seeds(folder).iter().flat_map(|seed| variants(seed)) {
+            any_bytes_in_any_split(decoder, &input);
+        }
     }
 }
 

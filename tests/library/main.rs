@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]
 
+mod agent_transcripts;
 mod architecture;
 mod bounded_memory;
 mod clean_cases;

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, prints figures, and starts what it is about"
 )]
 
+mod agents;
 mod cli;
 mod cli_hostile;
 mod dashboard;

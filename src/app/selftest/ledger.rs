@@ -55,8 +55,9 @@ impl FolderLedger {
         let lock = File::create(self.folder.join("lock")).map_err(LedgerError::store)?;
         // Held over count and insert, also against other processes; released with the file.
         lock.lock().map_err(LedgerError::store)?;
-        let live =
-            u32::try_from(self.rows().map_err(LedgerError::store)?.len()).unwrap_or(u32::MAX);
+        let rows = self.rows().map_err(LedgerError::store)?;
+        let others = rows.iter().filter(|open| open.session.id != row.session.id).count();
+        let live = u32::try_from(others).unwrap_or(u32::MAX);
         if live >= max_live {
             return Err(LedgerError::Full { live, max: max_live });
         }

@@ -88,6 +88,7 @@ impl Rig {
         let scratch = self.folder.join(format!("scratch-{session}"));
         SessionSpec {
             task: Box::new(Task::silent(session, Stage::Deep, scratch.clone())),
+            price: None,
             worst_case: crate::model::Usd::ZERO,
             session: SessionRef {
                 id: session,

@@ -97,7 +97,6 @@ impl Spans {
                 let mut open = Open::at(at);
                 open.attributes = vec![
                     KeyValue::new("gen_ai.operation.name", "invoke_agent"),
-                    KeyValue::new("gen_ai.provider.name", "anthropic"),
                     KeyValue::new("gen_ai.agent.name", stage.into_str()),
                     KeyValue::new("gen_ai.conversation.id", session.to_string()),
                     KeyValue::new("heartbeat.session.id", session.to_string()),
@@ -112,8 +111,15 @@ impl Spans {
             }
             Event::SessionInitialised { session, model, version } => {
                 let open = self.sessions.get_mut(session)?;
-                open.attributes.push(KeyValue::new("gen_ai.response.model", model.clone()));
-                open.attributes.push(KeyValue::new("gen_ai.agent.version", version.clone()));
+                let provider = provider_of(model);
+                let told = [
+                    ("gen_ai.provider.name", provider),
+                    ("gen_ai.response.model", model.as_str()),
+                    ("gen_ai.agent.version", version.as_str()),
+                ];
+                let told = told.iter().filter(|(_, value)| !value.is_empty());
+                open.attributes
+                    .extend(told.map(|(key, value)| KeyValue::new(*key, value.to_string())));
                 None
             }
             Event::SessionEnded { session, stage, outcome, usage, swept, survivors, .. } => {
@@ -188,6 +194,15 @@ impl Spans {
     }
 }
 
+/// Who made a model, by its name; nothing is said of one that is not known.
+fn provider_of(model: &str) -> &'static str {
+    match model {
+        model if model.starts_with("claude") => "anthropic",
+        model if model.starts_with("gpt") => "openai",
+        _ => "",
+    }
+}
+
 fn used(usage: &Usage) -> [KeyValue; 5] {
     let count = |name, value: u64| KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX));
     [
@@ -195,7 +210,7 @@ fn used(usage: &Usage) -> [KeyValue; 5] {
         count("gen_ai.usage.output_tokens", usage.output_tokens),
         count("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
         count("gen_ai.usage.cache_creation.input_tokens", usage.cache_creation_tokens),
-        KeyValue::new("heartbeat.session.cost_usd", usage.cost.dollars()),
+        KeyValue::new("heartbeat.session.cost_usd", usage.cost.unwrap_or_default().dollars()),
     ]
 }
 

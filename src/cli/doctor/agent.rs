@@ -1,4 +1,5 @@
-//! The agent's command line program: there, new enough, and with a login that fits its mode.
+//! The agents' command line programs: there, new enough, able to confine themselves where they must,
+//! and with a login that fits.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,91 +7,124 @@ use std::time::Duration;
 
 use super::{Check, DoctorInput};
 use crate::exec::{self, HelperCommand};
-use crate::session::agent::claude::capability::{Findings, Problem, problems};
+use crate::model::Stage;
+use crate::session::agent::capability::{
+    About, Findings, Problem, Question, install, problems, questions,
+};
+use crate::session::agent::kept_folder;
 use crate::session::resolve_program;
-use crate::settings::Environment;
-
-const INSTALL: &str = "npm install -g @anthropic-ai/claude-code";
+use crate::settings::{AgentKind, Environment};
 
 pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
-    let command = &patient.config.agent.command;
+    let mut checks = Vec::new();
+    for kind in patient.config.agents() {
+        checks.extend(of_kind(patient, kind).await);
+    }
+    checks.extend(prices(patient));
+    checks
+}
+
+async fn of_kind(patient: &DoctorInput, kind: AgentKind) -> Vec<Check> {
+    let command = patient.config.command_of(kind);
+    let (section, install) = (kind.section(), install(kind));
     let program = resolve_program(&command[0], &patient.environment);
     if !program.is_absolute() || !program.is_file() {
         let found = format!("{:?} was not found", command[0]);
         let fix = format!(
-            "install it ({INSTALL}), or set agent.command to its full path; a service has a \
+            "install it ({install}), or set {section}.command to its full path; a service has a \
              different PATH than a terminal"
         );
         let skipped = Check::skipped("agent login", "there is no agent");
         return vec![Check::failed("agent", found, fix), skipped];
     }
-    let version = match ask(patient, &program, "--version").await {
-        Ok(text) => text,
-        Err(why) => {
-            let fix = format!(
-                "run `{} --version` by hand; reinstall it with {INSTALL}",
-                program.display()
-            );
-            let skipped = Check::skipped("agent login", "the agent does not answer");
-            return vec![Check::failed("agent", why, fix), skipped];
-        }
-    };
-    let help = ask(patient, &program, "--help").await.unwrap_or_default();
-    let login = login_file(&patient.environment);
+    let folder = unpacking_folder(patient);
+    let mut answers = Vec::new();
+    for question in questions(kind, &program, &folder) {
+        answers.push(ask(patient, kind, &program, question).await);
+    }
+    if let Some(Err(why)) = answers.first() {
+        let fix =
+            format!("run `{} --version` by hand; reinstall it with {install}", program.display());
+        let skipped = Check::skipped("agent login", "the agent does not answer");
+        return vec![Check::failed("agent", why, fix), skipped];
+    }
+    let variable = patient.config.credential_env_of(kind);
     let findings = Findings {
-        version: &version,
-        help: &help,
-        has_credential: has_credential(patient),
-        has_login: login.as_deref().is_some_and(Path::is_file),
+        answers: &answers,
+        has_credential: patient.environment.raw(variable).is_some_and(|value| !value.is_empty()),
+        has_login: login_file(&patient.environment).as_deref().is_some_and(Path::is_file),
     };
     let (about_login, about_program): (Vec<Problem>, Vec<Problem>) =
-        problems(&patient.config, findings).into_iter().partition(is_about_login);
-    let said = version.lines().next().unwrap_or_default().trim();
+        problems(kind, &patient.config, findings)
+            .into_iter()
+            .partition(|problem| problem.about == About::Login);
+    let said = findings.answer(0).lines().next().unwrap_or_default().trim();
     let here = format!("{} {said}", program.display());
     vec![
-        judged("agent", here, about_program),
-        judged("agent login", "found a credential of the right kind".into(), about_login),
+        judged("agent", here, &about_program),
+        judged("agent login", "found a credential of the right kind".into(), &about_login),
     ]
 }
 
-const fn is_about_login(problem: &Problem) -> bool {
-    matches!(
-        problem,
-        Problem::NoCredential { .. } | Problem::LoginTokenInKeyMode { .. } | Problem::NoLogin
-    )
-}
-
-/// Every problem's words are its cause, a semicolon, and its remedy.
-fn judged(name: &'static str, good: String, problems: Vec<Problem>) -> Check {
-    let fatal = problems.iter().any(Problem::is_fatal);
-    let words: Vec<(String, String)> = problems
-        .iter()
-        .map(|problem| {
-            let text = problem.to_string();
-            let parts = text.split_once("; ").unwrap_or((&text, "see the message"));
-            (parts.0.to_owned(), parts.1.to_owned())
-        })
-        .collect();
-    let join =
-        |part: fn(&(String, String)) -> &str| words.iter().map(part).collect::<Vec<_>>().join("; ");
-    match (words.is_empty(), fatal) {
-        (true, _) => Check::ok(name, good),
-        (false, true) => Check::failed(name, join(|w| &w.0), join(|w| &w.1)),
-        (false, false) => Check::warning(name, join(|w| &w.0), join(|w| &w.1)),
+/// Where Copilot unpacks itself: the folder that its sessions use, so that the first of them does not
+/// have to. A folder that serves something else is left alone.
+fn unpacking_folder(patient: &DoctorInput) -> PathBuf {
+    let ours = |state: &&PathBuf| crate::store::refuse_foreign(state).is_ok();
+    let kept = patient.state.as_ref().ok().filter(ours).map(|state| kept_folder(state));
+    match kept.filter(|kept| crate::private::create_folder(kept).is_ok()) {
+        Some(kept) => kept,
+        None => std::env::temp_dir().join("heartbeat-doctor"),
     }
 }
 
+fn judged(name: &'static str, good: String, problems: &[Problem]) -> Check {
+    let join =
+        |part: fn(&Problem) -> &str| problems.iter().map(part).collect::<Vec<_>>().join("; ");
+    let (causes, fixes) = (join(|problem| &problem.cause), join(|problem| &problem.fix));
+    match (problems.is_empty(), problems.iter().any(|problem| problem.fatal)) {
+        (true, _) => Check::ok(name, good),
+        (false, true) => Check::failed(name, causes, fixes),
+        (false, false) => Check::warning(name, causes, fixes),
+    }
+}
+
+/// Without a price, every session of an agent that reports no cost is booked at its worst case.
+fn prices(patient: &DoctorInput) -> Option<Check> {
+    let config = &patient.config;
+    let unpriced: Vec<&str> = [Stage::Triage, Stage::Deep]
+        .into_iter()
+        .filter(|stage| config.agent_of(*stage) != AgentKind::Claude)
+        .map(|stage| config.model_of(stage))
+        .filter(|model| !config.agent.price.contains_key(*model))
+        .collect();
+    (!unpriced.is_empty()).then(|| {
+        Check::warning(
+            "agent prices",
+            format!(
+                "no price for {}: every session is booked with its max_cost, since this agent \
+                 reports none",
+                unpriced.join(", ")
+            ),
+            "write the provider's price below [agent.price]",
+        )
+    })
+}
+
 /// One of the program's answers, with the least of an environment.
-async fn ask(patient: &DoctorInput, program: &Path, question: &str) -> Result<String, String> {
-    let mut args: Vec<OsString> =
-        patient.config.agent.command[1..].iter().map(OsString::from).collect();
-    args.push(question.into());
+async fn ask(
+    patient: &DoctorInput,
+    kind: AgentKind,
+    program: &Path,
+    question: Question,
+) -> Result<String, String> {
+    let command = patient.config.command_of(kind);
+    let mut args: Vec<OsString> = command[1..].iter().map(OsString::from).collect();
+    args.extend(question.args);
     let mut env: Vec<(OsString, OsString)> = ["PATH", "HOME", "LANG"]
         .iter()
         .filter_map(|name| Some((name.into(), patient.environment.raw(name)?.into())))
         .collect();
-    let quiet = ["DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"];
-    env.extend(quiet.iter().map(|name| (name.into(), "1".into())));
+    env.extend(question.env);
     let command = HelperCommand {
         program: program.into(),
         args,
@@ -104,12 +138,7 @@ async fn ask(patient: &DoctorInput, program: &Path, question: &str) -> Result<St
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-fn has_credential(patient: &DoctorInput) -> bool {
-    let variable = patient.config.agent.credential_env.as_str();
-    patient.environment.raw(variable).is_some_and(|value| !value.is_empty())
-}
-
-/// Where the program keeps its login. On macOS that may be the keychain, which is not ours to open.
+/// Where Claude keeps its login. On macOS that may be the keychain, which is not ours to open.
 fn login_file(environment: &Environment) -> Option<PathBuf> {
     let folder = environment
         .raw("CLAUDE_CONFIG_DIR")

@@ -6,7 +6,11 @@
 //! word in [`settings::AgentKind`](crate::settings::AgentKind) and a line in [`of_kind`]; nothing
 //! else in the program knows which one runs.
 
+mod answer;
+pub mod capability;
 pub mod claude;
+pub mod codex;
+pub mod copilot;
 pub mod event;
 mod fields;
 pub mod outcome;
@@ -16,7 +20,7 @@ mod prose;
 mod sparse;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -27,6 +31,7 @@ pub use passed::Passed;
 use super::confinement::Confinement;
 use super::spec::SessionLimits;
 use crate::model::{FailureKind, Outcome, SessionId, Stage, Usage};
+use crate::settings::{AgentKind, Config};
 
 /// The folder below the scratch folder that an agent takes for its home.
 pub const HOME_DIR: &str = "home";
@@ -69,6 +74,26 @@ impl Task {
             scratch,
         }
     }
+}
+
+/// The agent of a kind, for this configuration. `lookup` answers for the variables of heartbeat's own
+/// environment; what a kind keeps for all its sessions goes below `kept`.
+pub fn of_kind(
+    kind: AgentKind,
+    config: &Config,
+    kept: &Path,
+    lookup: impl Fn(&str) -> Option<OsString>,
+) -> Box<dyn Agent> {
+    match kind {
+        AgentKind::Claude => Box::new(claude::Claude::new(config, lookup)),
+        AgentKind::Codex => Box::new(codex::Codex::new(config, lookup)),
+        AgentKind::Copilot => Box::new(copilot::Copilot::new(config, kept, lookup)),
+    }
+}
+
+/// The folder of a state for what agents keep beyond a session.
+pub fn kept_folder(state: &Path) -> PathBuf {
+    state.join("agents")
 }
 
 /// One kind of agent CLI.

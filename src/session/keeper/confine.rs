@@ -19,7 +19,7 @@ const VERSION: ABI = ABI::V6;
 pub fn confine(allowed: &Confinement) -> io::Result<()> {
     restrict(allowed)?;
     // With no-new-privileges set above, root does not get them back from the program it executes.
-    system::drop_capabilities();
+    system::drop_capabilities(allowed.makes_own_sandbox);
     match filter::programs(allowed.makes_own_sandbox) {
         Ok(programs) => programs
             .iter()

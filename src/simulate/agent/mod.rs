@@ -1,4 +1,5 @@
-//! A scripted agent that speaks the Claude Code CLI's `stream-json` and always does as it is told.
+//! A scripted agent that speaks the Claude Code CLI's `stream-json`, or the stream of another kind, and
+//! always does as it is told; or that plays a recorded session.
 //!
 //! It takes the same arguments (those it does not know are ignored), reads its prompt from
 //! standard input, tells triage from deep analysis by the schema, and answers by simple fixed
@@ -6,6 +7,7 @@
 //! no cost, the same answer for the same prompt. Its figures for tokens and cost are estimates by
 //! the list prices of the models it is asked for.
 
+mod dialect;
 mod parcel;
 mod prompt;
 mod script;
@@ -13,10 +15,13 @@ mod stream;
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
+
+pub use dialect::Dialect;
 
 use crate::clock::Clock;
 use parcel::{Mishap, Script};
@@ -25,6 +30,15 @@ use script::Ending;
 /// Arguments of `heartbeat simulate agent`: its own first, then those of the simulated agent.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SimulateAgentArgs {
+    /// Speak like the CLI of this kind.
+    #[arg(long, value_enum, default_value_t)]
+    pub kind: Dialect,
+    /// Play the recorded session in this file, whatever is asked.
+    #[arg(long, value_name = "FILE")]
+    pub play: Option<PathBuf>,
+    /// With --play: exit with this code.
+    #[arg(long, value_name = "CODE", default_value_t = 0)]
+    pub exit: u8,
     /// Duration of a session in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub pace: u64,
@@ -63,6 +77,7 @@ struct Invocation {
     partial: bool,
     version: bool,
     max_output_files: usize,
+    usage_file: Option<PathBuf>,
 }
 
 impl Invocation {
@@ -74,6 +89,14 @@ impl Invocation {
             match word.as_ref() {
                 "--include-partial-messages" => invocation.partial = true,
                 "--version" | "-v" => invocation.version = true,
+                // Codex names a file, Copilot asks for one.
+                "--output-schema" => {
+                    let file = std::fs::read_to_string(words.next().unwrap_or_default().as_ref());
+                    invocation.schema = file.ok().and_then(|text| serde_json::from_str(&text).ok());
+                }
+                "--usage-output-file" => {
+                    invocation.usage_file = words.next().map(|file| PathBuf::from(file.as_ref()));
+                }
                 "--model" => invocation.model = words.next().unwrap_or_default().into_owned(),
                 "--session-id" => {
                     invocation.session = words.next().unwrap_or_default().into_owned();
@@ -107,6 +130,10 @@ pub fn run(args: &SimulateAgentArgs) -> ExitCode {
         std::io::stderr().write_all(word.as_bytes()).ok();
         return ExitCode::FAILURE;
     }
+    if let Some(file) = &args.play {
+        let played = dialect::play_recorded(&mut out, file);
+        return if played.is_ok() { args.exit.into() } else { ExitCode::FAILURE };
+    }
     let session = session(args, &prompt);
     let played = play(&mut out, &session.lines, Duration::from_millis(args.pace));
     if session.hangs {
@@ -139,13 +166,20 @@ pub struct Session {
 /// The whole session for these arguments and this prompt. Reads the files that the prompt names,
 /// below the current folder.
 pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
-    let invocation = Invocation::from_args(&args.rest);
+    let mut invocation = Invocation::from_args(&args.rest);
+    if args.kind == Dialect::Copilot {
+        invocation.schema = prompt::schema_in(prompt);
+    }
     let script = if args.demo { Script::load() } else { None };
     let ending = ending(args, &invocation, script.as_ref(), prompt);
     let succeeded = matches!(ending, Ending::Good | Ending::Without { .. } | Ending::Prose);
     let hangs = ending == Ending::Hang;
     let lines = script::session(&invocation, prompt, &ending, script.as_ref());
-    Session { lines, succeeded, hangs }
+    if let Some(file) = &invocation.usage_file {
+        // An agent that cannot leave it is booked at its worst case, like a real one.
+        dialect::leave_usage(file, &lines).ok();
+    }
+    dialect::told_by(args.kind, Session { lines, succeeded, hangs })
 }
 
 fn ending(

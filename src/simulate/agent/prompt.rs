@@ -117,3 +117,10 @@ fn looks_like_a_path(word: &str) -> bool {
     let stays_inside = !word.starts_with('/') && !word.split('/').any(|part| part == "..");
     is_extension && stays_inside && stem.contains(|c: char| c.is_ascii_alphabetic())
 }
+
+/// The schema inside a prompt that has to say everything in one.
+pub(super) fn schema_in(prompt: &str) -> Option<serde_json::Value> {
+    let (_, rest) = prompt.split_once("# Form of the answer")?;
+    let schema = rest.split("\n\n# Question\n").next()?;
+    serde_json::from_str(&schema[schema.find('{')?..]).ok()
+}

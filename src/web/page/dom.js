@@ -87,6 +87,10 @@ export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words
 export const short = (key) => (key ? `#${key.slice(key.lastIndexOf("/") + 1)}` : "");
 /** Whole cents with two digits, less with three. */
 export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;
+// Money of which a part, or all, is only an estimate.
+export const partly = (amount = 0, estimated = 0) => `${dollars(amount)}${!estimated ? "" : estimated >= amount ? " (estimated)" : ` (${dollars(estimated)} of it estimated)`}`;
+// What a session cost; rows of earlier versions say 0 where nothing was reported.
+export const spent = ({ cost, estimated, reported }) => cost === null || (!reported && !estimated && !cost) ? "not reported" : `${dollars(cost)}${estimated ? " (estimated)" : ""}`;
 export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 export function span(ms) {

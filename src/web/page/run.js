@@ -1,5 +1,5 @@
 // The pages of one run and of one session, and the figures by day and week.
-import { because, clock, dollars, ending, h, lasted, moment, plural, prose, short, span, untimed, words } from "./dom.js";
+import { because, clock, dollars, ending, h, lasted, moment, plural, prose, short, span, spent, untimed, words } from "./dom.js";
 
 const tag = (tone, text) => h("span.tag", { "data-tone": tone }, text);
 const part = (title, ...content) => h("section", h("h3", title), ...content);
@@ -66,7 +66,7 @@ function itemRow(item, tools) {
 /** Sessions with a link to the page of each. */
 export const sessionTable = (sessions) => table("Sessions", ["Started", "Stage", "Item", "Outcome", ".Attempt", ".Duration", ".Cost"], sessions.map((row) => [
   link(`#session/${row.session}`, moment(row.started_at)), row.stage === "deep" ? "analysis" : "triage", row.item ? link(`#item/${row.item}`, short(row.item)) : "–",
-  row.outcome || row.alive ? ending(row.outcome) : "crashed", String(row.attempt), time(row), row.usage ? dollars(row.usage.cost) : "–"]));
+  row.outcome || row.alive ? ending(row.outcome) : "crashed", String(row.attempt), time(row), row.usage ? spent(row.usage) : "–"]));
 
 const TRANSCRIPT = { said: "said", read: "read", tool: "tool", failed: "failed" };
 
@@ -75,7 +75,7 @@ export function sessionPage(data, tools) {
   const { usage } = session;
   const facts = [
     ["Model", [life.model, life.agent_version && `agent ${life.agent_version}`].filter(Boolean).join(", ")],
-    ["Cost", usage ? `${usage.reported || usage.cost > 0 ? dollars(usage.cost) : "not reported"}${life.worst_case ? ` of at most ${dollars(life.worst_case)}` : ""}` : life.worst_case && `at most ${dollars(life.worst_case)}`],
+    ["Cost", usage ? `${spent(usage)}${life.worst_case ? ` of at most ${dollars(life.worst_case)}` : ""}` : life.worst_case && `at most ${dollars(life.worst_case)}`],
     ["Tokens", usage && `${usage.input_tokens} in, ${usage.output_tokens} out, ${usage.cache_read_tokens} from the cache`],
     ["Time", `${time(session)}${life.limit_ms ? ` of ${span(life.limit_ms)}` : ""}`],
     ["Files read", life.files_read === null ? null : String(life.files_read)],

@@ -1,5 +1,5 @@
 // The parts of the page, each a function of the newest state.
-import { STATES, because, byId, clock, dollars, h, keyed, lasted, mark, moment, phaseName, plural, prose, say, short, span, untimed, words } from "./dom.js";
+import { STATES, because, byId, clock, dollars, h, keyed, lasted, mark, moment, partly, phaseName, plural, prose, say, short, span, untimed, words } from "./dom.js";
 
 const RUN_TONES = { completed: "good", nothing_new: "good", interrupted: "warn", some_failed: "warn", not_now: "warn", crashed: "bad" };
 const VERDICT_TONES = { working: "good", starting: "info", waiting_for_model: "info", quiet: "info", retrying: "warn", finished_not_exiting: "warn", suspect: "warn", hung: "bad" };
@@ -38,7 +38,7 @@ export function run(state, now) {
     ["Fetch", "fetch", figures.fetched ?? 0, fetchedNote],
     ["Triage", "triage", figures.triaged ?? 0, run ? `${deep} for deep analysis, ${figures.settled ?? figures.settled_by_triage ?? 0} settled` : ""],
     ["Analyse", "analyse", figures.analysed ?? 0, run ? `of ${toAnalyse}, ${plural(figures.failed ?? figures.failed_sessions ?? 0, "failure")}` : ""],
-    ["Result", "result", run && !live ? dollars(figures.cost) : "–", run && !live ? words(run.outcome ?? "crashed") + (figures.cost_at_worst ? `; up to ${dollars(figures.cost_at_worst)} more: sessions that did not report their cost` : "") : `${dollars(figures.cost)} so far`],
+    ["Result", "result", run && !live ? partly(figures.cost, figures.cost_estimated) : "–", run && !live ? words(run.outcome ?? "crashed") + (figures.cost_at_worst ? `; up to ${dollars(figures.cost_at_worst)} more: sessions that did not report their cost` : "") : `${partly(figures.cost, figures.cost_estimated)} so far`],
   ];
   keyed(byId("stages"), stages, (row) => row[0],
     (row) => h("li.stage", h("h3", row[0], h("span.is")), h("div.big"), h("div.small")),
@@ -71,10 +71,10 @@ function lastUseful(state, run, live) {
   const line = byId("last-useful");
   line.hidden = !useful || live || useful.run === run?.run;
   if (line.hidden) return;
-  const { triaged, settled_by_triage, analysed, cost } = useful.summary;
+  const { triaged, settled_by_triage, analysed, cost, cost_estimated } = useful.summary;
   const link = line.firstElementChild;
   mark(link, "href", `#run/${useful.run}`);
-  say(link, `Last run with work: ${moment(useful.started_at)}, ${plural(triaged, "item")} triaged, ${settled_by_triage} settled, ${plural(analysed, "finding")}, ${dollars(cost)}`);
+  say(link, `Last run with work: ${moment(useful.started_at)}, ${plural(triaged, "item")} triaged, ${settled_by_triage} settled, ${plural(analysed, "finding")}, ${partly(cost, cost_estimated)}`);
 }
 
 function note(state, run, live, now) {
@@ -264,7 +264,7 @@ export function history(runs, measure) {
   byId("chart").replaceChildren(...(shown.length ? chart(shown, valueOf, text, measure) : [h("p.empty", "No runs yet.")]));
   byId("runs").replaceChildren(...runs.map((run) => h("tr",
     h("td", h("a", { href: `#run/${run.run}` }, moment(run.started_at))), h("td", words(run.outcome ?? "in progress")), h("td.num", run.ended_at ? lasted(took(run)) : "–"),
-    h("td.num", String(run.summary?.sessions ?? "–")), h("td.num", String(run.summary?.analysed ?? "–")), h("td.num", run.summary ? dollars(run.summary.cost) : "–"))));
+    h("td.num", String(run.summary?.sessions ?? "–")), h("td.num", String(run.summary?.analysed ?? "–")), h("td.num", run.summary ? partly(run.summary.cost, run.summary.cost_estimated) : "–"))));
 }
 
 function chart(runs, valueOf, text, measure) {

@@ -3,6 +3,7 @@
 //!
 //! Needs the CLI at `$HEARTBEAT_REAL_CLAUDE`; says so and passes when it is not there.
 
+mod kinds;
 mod limits;
 mod login;
 mod outage;

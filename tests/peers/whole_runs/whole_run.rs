@@ -71,7 +71,7 @@ async fn sixteen_items_are_one_triage_request_and_three_bounded_analyses() {
 }
 
 /// Deletes items of the tracker until a run would see exactly so many.
-async fn keep(world: &World, count: usize) {
+pub async fn keep(world: &World, count: usize) {
     let plan = world.run(&["--dry-run", "--json"]).await;
     let decisions = plan.json["decisions"].as_array().unwrap();
     let ids: Vec<i64> = decisions

@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use heartbeat::settings::AgentKind;
 use heartbeat::simulate::ado::{PROJECT, Simulator, SimulatorOptions};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
 use support::messages_api::{MessagesApi, Reply, Request};
 use support::real_cli::installed;
+
+use crate::agents::bench::{cli, share_cache};
 
 /// Everything that one test needs, private to it.
 pub struct World {
@@ -17,6 +20,9 @@ pub struct World {
     pub api: MessagesApi,
     claude: PathBuf,
 }
+
+/// The model of agents that are not Claude.
+pub const OTHER_MODEL: &str = "gpt-5.6-sol";
 
 /// What a command left.
 pub struct Said {
@@ -28,7 +34,68 @@ pub struct Said {
 impl World {
     /// A world whose provider follows the script; none without the CLI.
     pub async fn new(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Option<Self> {
-        let claude = installed()?;
+        Self::with_claude(installed()?, script).await
+    }
+
+    /// The same for agents of other kinds: triage's and that of analyses.
+    pub async fn of_kinds(
+        kinds: [AgentKind; 2],
+        script: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> Option<Self> {
+        let programs = [cli(kinds[0])?, cli(kinds[1])?];
+        let world = Self::with_claude(PathBuf::from("claude"), script).await?;
+        world.configure_kinds(kinds, &programs);
+        Some(world)
+    }
+
+    fn configure_kinds(&self, kinds: [AgentKind; 2], programs: &[PathBuf; 2]) {
+        let base_url = format!("{}/v1", self.api.url());
+        let mut claude = String::new();
+        let mut sections = String::new();
+        for (kind, program) in kinds.iter().zip(programs) {
+            let command = format!("command = [{:?}]\n", program.display().to_string());
+            let provider = if *kind == AgentKind::Copilot { "provider = \"openai\"\n" } else { "" };
+            if *kind == AgentKind::Claude {
+                claude = format!("{command}pass_env = [\"ANTHROPIC_BASE_URL\"]\n");
+            } else if !sections.contains(&format!("[{}]", kind.section())) {
+                sections.push_str(&format!(
+                    "[{}]\n{command}{provider}base_url = {base_url:?}\n\
+                     credential_env = \"PROVIDER_KEY\"\n",
+                    kind.section()
+                ));
+            }
+            if *kind == AgentKind::Copilot && !self.state().join("agents").exists() {
+                share_cache(&self.state(), program);
+            }
+        }
+        let model = |kind: AgentKind, claude: &str| match kind {
+            AgentKind::Claude => claude.to_owned(),
+            _ => OTHER_MODEL.to_owned(),
+        };
+        let [triage, deep] = kinds;
+        let config = format!(
+            "[source]\nbase_url = {:?}\nproject = {PROJECT:?}\ntoken_env = \"TRACKER_TOKEN\"\n\
+             [repository]\npath = {:?}\n\
+             [agent]\nkind = {:?}\nmax_retries = 0\n{claude}\
+             [agent.price.{OTHER_MODEL:?}]\ninput = 1.0\noutput = 10.0\n{sections}\
+             [triage]\nagent = {:?}\nmodel = {:?}\n[analyze]\nmodel = {:?}\n\
+             [limits]\nslots_dir = \"slots\"\nmax_load_per_core = 1000.0\n\
+             max_memory_pressure = 100.0\nmin_free_memory = \"1 MiB\"\nrun_deadline = \"30m\"\n\
+             [timeouts]\ninit = \"60s\"\n",
+            self.simulator.base_url(),
+            self.code().display().to_string(),
+            deep.into_str(),
+            triage.into_str(),
+            model(triage, "haiku"),
+            model(deep, "sonnet"),
+        );
+        std::fs::write(self.folder.path().join("heartbeat.toml"), config).unwrap();
+    }
+
+    async fn with_claude(
+        claude: PathBuf,
+        script: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> Option<Self> {
         let options = SimulatorOptions {
             token: Some("of-the-tracker".to_owned()),
             ..SimulatorOptions::default()
@@ -104,6 +171,8 @@ impl World {
             .env("ANTHROPIC_API_KEY", "sk-ant-of-the-agent")
             .env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-of-the-agent")
             .env("ANTHROPIC_BASE_URL", self.api.url())
+            .env("PROVIDER_KEY", "key-of-the-provider-0123456789")
+            .env("COPILOT_ALLOW_ALL", "true")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -155,13 +224,15 @@ impl World {
         database.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    /// Processes that have the provider's address in their environment.
+    /// Processes that have the provider's address in their environment or their command line.
     pub fn processes(&self) -> Vec<PathBuf> {
         let url = self.api.url();
         let entries = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let holds = |path: &PathBuf| {
-            std::fs::read(path.join("environ"))
-                .is_ok_and(|variables| String::from_utf8_lossy(&variables).contains(&url))
+            ["environ", "cmdline"].iter().any(|file| {
+                let text = std::fs::read(path.join(file)).unwrap_or_default();
+                String::from_utf8_lossy(&text).contains(&url)
+            })
         };
         entries.filter(holds).collect()
     }
@@ -187,7 +258,7 @@ pub fn asked_about(request: &Request) -> Vec<i64> {
 }
 
 pub fn is_triage(request: &Request) -> bool {
-    !request.tools().contains(&"Read")
+    !request.tools().iter().any(|name| ["Read", "exec_command", "view"].contains(name))
 }
 
 /// The different numbers of attempts that open items have used.

@@ -168,8 +168,8 @@ impl ScriptedSessions {
 
 fn end_of(job: &Job, play: Play) -> SessionEnd {
     let spent = if matches!(play, Play::Silent | Play::Outage) { 0.0 } else { 0.01 };
-    let reported = play != Play::Silent;
-    let cost = Usage { cost: Usd::from_dollars(spent), reported, ..Usage::default() };
+    let cost = (play != Play::Silent).then(|| Usd::from_dollars(spent));
+    let cost = Usage { cost, ..Usage::default() };
     let outcome = match play {
         Play::Fails => Outcome::AgentError { why: FailureKind::MaxTurns },
         Play::Outage => Outcome::AgentError { why: FailureKind::ApiError },

@@ -218,7 +218,7 @@ async fn a_session_completes_once_and_its_output_is_stored(subject: &Subject) {
     let end = end.expect("it starts");
     assert_eq!(end.outcome, Outcome::Completed, "{end:?}");
     assert_eq!(end.output, Some(serde_json::json!({ "verdicts": [] })));
-    assert!(end.usage.reported, "{end:?}");
+    assert!(end.usage.is_reported(), "{end:?}");
     assert_eq!(subject.agent.starts_of(id), 1);
     assert_eq!(subject.open_rows().await, 0);
     assert_eq!(subject.stored(id).await, (Some(Outcome::Completed), true));

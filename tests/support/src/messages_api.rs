@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How often a connection that hangs looks whether its peer is gone, and sends its pings.
-const TICK: Duration = Duration::from_millis(200);
+use crate::connection::Connection;
 
 /// One call of the API as it arrived.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Counts calls from 0.
     pub number: usize,
+    /// The path, which names the protocol.
+    pub path: String,
     /// The body.
     pub body: Value,
     /// Its length.
@@ -40,16 +41,19 @@ impl Request {
     }
 
     /// Names of the tools on offer.
-    pub fn tools(&self) -> Vec<&str> {
+    pub fn tools<'a>(&'a self) -> Vec<&'a str> {
         let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-        tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
+        let name = |tool: &'a Value| tool["name"].as_str().or(tool["function"]["name"].as_str());
+        tools.iter().filter_map(name).collect()
     }
 
     /// Texts of the user's messages, in order.
     pub fn user_texts(&self) -> Vec<&str> {
-        let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let list = |key: &str| self.body[key].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut texts = Vec::new();
-        for message in messages.iter().filter(|message| message["role"] == "user") {
+        // The Responses API calls them input.
+        let messages = list("messages").iter().chain(list("input"));
+        for message in messages.filter(|message| message["role"] == "user") {
             match &message["content"] {
                 Value::String(text) => texts.push(text.as_str()),
                 Value::Array(blocks) => {
@@ -102,7 +106,7 @@ impl Reply {
         Self::Status { status, message, headers: Vec::new() }
     }
 
-    fn content(&self) -> (Vec<Value>, &'static str) {
+    pub(crate) fn content(&self) -> (Vec<Value>, &'static str) {
         let text = |text: &str| vec![json!({ "type": "text", "text": text })];
         match self {
             Self::Text(words) => (text(words), "end_turn"),
@@ -237,13 +241,15 @@ fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     if path.ends_with("/count_tokens") {
         return connection.json(200, &[], &json!({ "input_tokens": length / 4 }));
     }
-    if !line.starts_with("POST") || !path.ends_with("/v1/messages") {
+    let known = ["/v1/messages", "/responses", "/chat/completions"];
+    if !line.starts_with("POST") || !known.iter().any(|known| path.ends_with(known)) {
         return connection.json(404, &[], &error("not_found_error", "no such page"));
     }
     let request = {
         let mut requests = shared.requests.lock().expect("no thread panics with it");
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        let request = Request { number: requests.len(), body, bytes: length, headers };
+        let (number, path) = (requests.len(), path.to_owned());
+        let request = Request { number, path, body, bytes: length, headers };
         requests.push(request.clone());
         request
     };
@@ -291,17 +297,13 @@ fn error_kind(status: u16) -> &'static str {
     }
 }
 
-struct Connection<'a> {
-    stream: TcpStream,
-    stopped: &'a AtomicBool,
-}
-
 impl Connection<'_> {
     fn answer(&mut self, request: &Request, reply: &Reply) -> io::Result<()> {
         match reply {
             Reply::Status { status, message, headers } => {
                 self.json(*status, headers, &error(error_kind(*status), message))
             }
+            reply if !request.path.ends_with("/v1/messages") => self.answer_openai(request, reply),
             Reply::Fault(fault) => self.fault(request, *fault),
             reply => {
                 let (content, stop) = reply.content();
@@ -401,65 +403,6 @@ impl Connection<'_> {
             // The connection is closed in the middle of a chunked body.
             _ => Ok(()),
         }
-    }
-
-    /// Holds the connection until the peer or the server goes away.
-    fn hang(&mut self, pings: bool) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(TICK))?;
-        let mut byte = [0; 1];
-        while !self.stopped.load(Ordering::SeqCst) {
-            match self.stream.read(&mut byte) {
-                Ok(0) => break,
-                Err(error)
-                    if !matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                    ) =>
-                {
-                    break;
-                }
-                _ if pings => self.event(&json!({ "type": "ping" }))?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn json(&mut self, status: u16, headers: &[(&str, String)], body: &Value) -> io::Result<()> {
-        let body = body.to_string();
-        self.headers(status, "application/json", headers, Some(body.len()))?;
-        self.stream.write_all(body.as_bytes())
-    }
-
-    fn headers(
-        &mut self,
-        status: u16,
-        kind: &str,
-        more: &[(&str, String)],
-        length: Option<usize>,
-    ) -> io::Result<()> {
-        let mut head = format!(
-            "HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\nconnection: close\r\nrequest-id: req_1\r\n"
-        );
-        for (name, value) in more {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str(&match length {
-            Some(length) => format!("content-length: {length}\r\n\r\n"),
-            None => "transfer-encoding: chunked\r\n\r\n".to_owned(),
-        });
-        self.stream.write_all(head.as_bytes())
-    }
-
-    fn event(&mut self, data: &Value) -> io::Result<()> {
-        let kind = data["type"].as_str().unwrap_or_default();
-        self.chunk(format!("event: {kind}\ndata: {data}\n\n").as_bytes())
-    }
-
-    fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(format!("{:x}\r\n", bytes.len()).as_bytes())?;
-        self.stream.write_all(bytes)?;
-        self.stream.write_all(b"\r\n")
     }
 }
 

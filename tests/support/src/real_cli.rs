@@ -20,13 +20,18 @@ use heartbeat::settings::Config;
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The CLI's path, or none with a word on standard error.
-#[expect(clippy::disallowed_methods, reason = "a test has no application to ask")]
 pub fn installed() -> Option<PathBuf> {
-    let path = std::env::var_os("HEARTBEAT_REAL_CLAUDE").map(PathBuf::from);
+    installed_at("HEARTBEAT_REAL_CLAUDE")
+}
+
+/// The path in this variable, such as `HEARTBEAT_REAL_CODEX`, or none with a word.
+#[expect(clippy::disallowed_methods, reason = "a test has no application to ask")]
+pub fn installed_at(variable: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from);
     if path.is_none() {
         // Past the test harness, which keeps what passing tests print to itself.
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        let word = format!("SKIPPED {test}: HEARTBEAT_REAL_CLAUDE does not name the agent CLI\n");
+        let word = format!("SKIPPED {test}: {variable} does not name the agent CLI\n");
         std::io::stderr().write_all(word.as_bytes()).ok();
     }
     path

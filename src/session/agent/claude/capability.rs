@@ -1,10 +1,7 @@
 //! Does the installed CLI fit: its version, its flags, its credential?
-//!
-//! Pure: `doctor` runs `--version` and `--help` and hands their output in.
 
-use std::fmt;
-
-use crate::settings::{AgentAuth, Config};
+use super::super::capability::{Findings, Problem, Question, missing, version_in, version_problem};
+use crate::settings::{AgentAuth, AgentKind, Config};
 
 /// The version everything here was measured on.
 pub const MEASURED_VERSION: &str = "2.1.325";
@@ -32,117 +29,27 @@ const LISTED_FLAGS: [&str; 15] = [
 /// Variables whose value `--bare` takes for a credential.
 const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
 
-/// Something that will go wrong, with its remedy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
-    /// The output of `--version` is not that of the CLI.
-    NotTheCli {
-        /// What it said.
-        said: String,
-    },
-    /// Older than what was measured.
-    Older {
-        /// The installed version.
-        found: String,
-    },
-    /// Flags that heartbeat uses are not there.
-    MissingFlags {
-        /// Which.
-        flags: Vec<&'static str>,
-    },
-    /// The credential's variable is not set.
-    NoCredential {
-        /// Which.
-        variable: String,
-    },
-    /// A subscription's token does not work in the lean mode that `auth = "api-key"` uses.
-    LoginTokenInKeyMode {
-        /// Its variable.
-        variable: String,
-    },
-    /// `auth = "login"`, and there is neither a token nor a login on disk.
-    NoLogin,
-}
-
-impl Problem {
-    /// Does it keep sessions from working, or is it only a reason for care?
-    pub const fn is_fatal(&self) -> bool {
-        !matches!(self, Self::Older { .. })
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotTheCli { said } => write!(
-                f,
-                "agent.command does not behave like the Claude Code CLI (it prints {said:?}); set \
-                 it to the command that starts the CLI"
-            ),
-            Self::Older { found } => write!(
-                f,
-                "version {found} is older than {MEASURED_VERSION}, which heartbeat was tested \
-                 with; update it with `claude update` or your package manager"
-            ),
-            Self::MissingFlags { flags } => write!(
-                f,
-                "this version lacks {}; update it to {MEASURED_VERSION} or later",
-                flags.join(", ")
-            ),
-            Self::NoCredential { variable } => write!(
-                f,
-                "{variable} is not set; set it, name another variable in agent.credential_env, \
-                 or use agent.auth = \"login\""
-            ),
-            Self::LoginTokenInKeyMode { variable } => write!(
-                f,
-                "{variable} holds a subscription's token, which does not work with \
-                 agent.auth = \"api-key\"; set agent.auth = \"login\""
-            ),
-            Self::NoLogin => write!(
-                f,
-                "there is no login; run `claude login` as this user, or set \
-                 CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`) and name it in \
-                 agent.credential_env"
-            ),
-        }
-    }
-}
-
-/// What `doctor` has found out about the agent.
-#[derive(Debug, Clone, Copy)]
-pub struct Findings<'a> {
-    /// Output of `--version`.
-    pub version: &'a str,
-    /// Output of `--help`.
-    pub help: &'a str,
-    /// Is the variable in `agent.credential_env` set?
-    pub has_credential: bool,
-    /// Is there a login on disk?
-    pub has_login: bool,
+/// Version and flags.
+pub fn questions() -> Vec<Question> {
+    let quiet = ["DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"];
+    let env: Vec<_> = quiet.iter().map(|name| (name.into(), "1".into())).collect();
+    ["--version", "--help"]
+        .map(|word| Question { env: env.clone(), ..Question::new(&[word]) })
+        .into()
 }
 
 /// Everything that does not fit; empty is good.
 pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
-    // The scripted agent needs nothing.
-    if findings.version.contains("heartbeat simulate agent") {
-        return Vec::new();
-    }
-    let mut problems = Vec::new();
-    match version_of(findings.version) {
-        None => {
-            let said =
-                findings.version.lines().next().unwrap_or_default().chars().take(80).collect();
-            problems.push(Problem::NotTheCli { said });
-        }
-        Some(version) if numbers(version) < numbers(MEASURED_VERSION) => {
-            problems.push(Problem::Older { found: version.to_owned() });
-        }
-        Some(_) => {}
-    }
-    let flags = missing_flags(config, findings.help);
+    let said = findings.answer(0);
+    let version = version_problem(AgentKind::Claude, said, version_of(said), MEASURED_VERSION);
+    let mut problems: Vec<Problem> = version.into_iter().collect();
+    let bare = (config.agent.auth == AgentAuth::ApiKey).then_some("--bare");
+    let flags = missing(findings.answer(1), LISTED_FLAGS.into_iter().chain(bare));
     if !flags.is_empty() {
-        problems.push(Problem::MissingFlags { flags });
+        problems.push(Problem::program(
+            format!("this version lacks {}", flags.join(", ")),
+            format!("update it to {MEASURED_VERSION} or later"),
+        ));
     }
     problems.extend(credential(config, findings));
     problems
@@ -150,32 +57,29 @@ pub fn problems(config: &Config, findings: Findings<'_>) -> Vec<Problem> {
 
 /// The version in the CLI's answer to `--version`.
 pub fn version_of(output: &str) -> Option<&str> {
-    let word = output.split_whitespace().next()?;
-    let plain = word.split('.').count() == 3 && numbers(word).len() == 3;
-    (plain && output.contains("Claude Code")).then_some(word)
-}
-
-fn numbers(version: &str) -> Vec<u64> {
-    version.split('.').filter_map(|part| part.parse().ok()).collect()
-}
-
-fn missing_flags(config: &Config, help: &str) -> Vec<&'static str> {
-    let words: Vec<&str> = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
-    let bare = (config.agent.auth == AgentAuth::ApiKey).then_some("--bare");
-    LISTED_FLAGS.into_iter().chain(bare).filter(|flag| !words.contains(flag)).collect()
+    output.contains("Claude Code").then(|| version_in(output)).flatten()
 }
 
 fn credential(config: &Config, findings: Findings<'_>) -> Option<Problem> {
-    let variable = config.agent.credential_env.clone();
-    let is_key = KEY_VARIABLES.contains(&variable.as_str());
+    let variable = config.agent.credential_env.as_str();
+    let is_key = KEY_VARIABLES.contains(&variable);
     match (config.agent.auth, findings.has_credential) {
-        (AgentAuth::ApiKey, _) if variable == "CLAUDE_CODE_OAUTH_TOKEN" => {
-            Some(Problem::LoginTokenInKeyMode { variable })
-        }
-        (AgentAuth::ApiKey, false) => Some(Problem::NoCredential { variable }),
-        (AgentAuth::Login, has) if !findings.has_login && (is_key || !has) => {
-            Some(Problem::NoLogin)
-        }
+        (AgentAuth::ApiKey, _) if variable == "CLAUDE_CODE_OAUTH_TOKEN" => Some(Problem::login(
+            format!(
+                "{variable} holds a subscription's token, which does not work with \
+                 agent.auth = \"api-key\""
+            ),
+            "set agent.auth = \"login\"",
+        )),
+        (AgentAuth::ApiKey, false) => Some(Problem::login(
+            format!("{variable} is not set"),
+            "set it, name another variable in agent.credential_env, or use agent.auth = \"login\"",
+        )),
+        (AgentAuth::Login, has) if !findings.has_login && (is_key || !has) => Some(Problem::login(
+            "there is no login",
+            "run `claude login` as this user, or set CLAUDE_CODE_OAUTH_TOKEN (from `claude \
+             setup-token`) and name it in agent.credential_env",
+        )),
         _ => None,
     }
 }
@@ -202,8 +106,11 @@ mod tests {
         credential: bool,
         login: bool,
     ) -> Vec<Problem> {
-        let findings = Findings { version, help, has_credential: credential, has_login: login };
-        problems(config, findings)
+        let answers = [Ok(version.to_owned()), Ok(help.to_owned())];
+        problems(
+            config,
+            Findings { answers: &answers, has_credential: credential, has_login: login },
+        )
     }
 
     #[test]
@@ -217,41 +124,37 @@ mod tests {
     fn another_program_and_an_older_version_are_told_apart() {
         let config = config(AgentAuth::ApiKey, "ANTHROPIC_API_KEY");
         let older = found(&config, "2.1.9 (Claude Code)", &help(), true, false);
-        assert_eq!(older, [Problem::Older { found: "2.1.9".into() }]);
-        assert!(!older[0].is_fatal());
+        assert!(
+            older.len() == 1 && !older[0].fatal && older[0].cause.contains("2.1.9"),
+            "{older:?}"
+        );
         let other = found(&config, "GNU bash 5.2", &help(), true, false);
-        assert_eq!(other, [Problem::NotTheCli { said: "GNU bash 5.2".into() }]);
+        assert!(other.len() == 1 && other[0].cause.contains("GNU bash 5.2"), "{other:?}");
     }
 
     #[test]
     fn flags_are_looked_for_as_whole_words() {
         let config = config(AgentAuth::ApiKey, "ANTHROPIC_API_KEY");
         let help = help().replace("--tools", "--toolset").replace("--bare", "--barefoot");
-        let missing = Problem::MissingFlags { flags: vec!["--tools", "--bare"] };
-        assert_eq!(found(&config, "2.1.325 (Claude Code)", &help, true, false), [missing]);
+        let lost = found(&config, "2.1.325 (Claude Code)", &help, true, false);
+        assert!(lost.len() == 1 && lost[0].cause.ends_with("--tools, --bare"), "{lost:?}");
     }
 
     #[test]
     fn the_credential_has_to_fit_the_mode() {
         let version = "2.1.325 (Claude Code)";
         let key = config(AgentAuth::ApiKey, "ANTHROPIC_API_KEY");
-        let no_key = Problem::NoCredential { variable: "ANTHROPIC_API_KEY".into() };
-        assert_eq!(found(&key, version, &help(), false, true), [no_key]);
+        let causes = |config: &Config, credential, login| {
+            let problems = found(config, version, &help(), credential, login);
+            problems.into_iter().map(|problem| problem.cause).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(&key, false, true), ["ANTHROPIC_API_KEY is not set"]);
         let token = config(AgentAuth::ApiKey, "CLAUDE_CODE_OAUTH_TOKEN");
-        assert!(matches!(
-            found(&token, version, &help(), true, true)[..],
-            [Problem::LoginTokenInKeyMode { .. }]
-        ));
+        assert!(causes(&token, true, true)[0].contains("a subscription's token"));
         let login = config(AgentAuth::Login, "ANTHROPIC_API_KEY");
-        assert_eq!(found(&login, version, &help(), true, false), [Problem::NoLogin]);
+        assert_eq!(causes(&login, true, false), ["there is no login"]);
         assert_eq!(found(&login, version, &help(), false, true), []);
         let login = config(AgentAuth::Login, "CLAUDE_CODE_OAUTH_TOKEN");
         assert_eq!(found(&login, version, &help(), true, false), []);
-    }
-
-    #[test]
-    fn the_scripted_agent_needs_nothing() {
-        let config = config(AgentAuth::ApiKey, "ANTHROPIC_API_KEY");
-        assert_eq!(found(&config, "2.1.325 (heartbeat simulate agent)", "", false, false), []);
     }
 }

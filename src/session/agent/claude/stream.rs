@@ -317,8 +317,8 @@ fn result(object: &mut Object) -> AgentResult {
         output_tokens: tokens("output_tokens"),
         cache_read_tokens: tokens("cache_read_input_tokens"),
         cache_creation_tokens: tokens("cache_creation_input_tokens"),
-        cost: Usd::from_dollars(cost.unwrap_or_default().max(0.0)),
-        reported: cost.is_some(),
+        cost: cost.map(|cost| Usd::from_dollars(cost.max(0.0))),
+        estimated: false,
     };
     let text = match object.remove("result") {
         Some(Value::String(text)) => Some(text),

@@ -1,6 +1,10 @@
 //! The agent's output, whatever it is and however it is cut.
 
+use heartbeat::model::{SessionId, Stage};
 use heartbeat::session::agent::claude::stream::ClaudeDecoder;
+use heartbeat::session::agent::codex::stream::CodexDecoder;
+use heartbeat::session::agent::copilot::stream::CopilotDecoder;
+use heartbeat::session::agent::{Decoder, Task};
 use heartbeat::session::conversation::{Conversation, Notice};
 use tokio::time::Instant;
 
@@ -32,10 +36,30 @@ pub fn stream_of(input: &[u8]) -> Vec<u8> {
     stream
 }
 
+/// Claude's decoder.
+pub fn claude() -> Box<dyn Decoder> {
+    Box::new(ClaudeDecoder::default())
+}
+
+/// Codex'.
+pub fn codex() -> Box<dyn Decoder> {
+    Box::new(CodexDecoder::new(&task(), "model"))
+}
+
+/// Copilot's.
+pub fn copilot() -> Box<dyn Decoder> {
+    Box::new(CopilotDecoder::new(&task()))
+}
+
+fn task() -> Task {
+    let session = SessionId(uuid::Uuid::from_u128(1));
+    Task::silent(session, Stage::Deep, "/scratch".into())
+}
+
 /// Whole or in pieces, a stream means the same, and nobody panics.
-pub fn any_bytes_in_any_split(input: &[u8]) {
+pub fn any_bytes_in_any_split(decoder: fn() -> Box<dyn Decoder>, input: &[u8]) {
     let (now, stream) = (Instant::now(), stream_of(input));
-    let conversation = || Conversation::new(Box::new(ClaudeDecoder::default()), MAX_LINE, now);
+    let conversation = || Conversation::new(decoder(), MAX_LINE, now);
     let mut whole = conversation();
     let expected = whole.feed(&stream, now);
     let mut split = conversation();
@@ -55,5 +79,7 @@ pub fn any_bytes_in_any_split(input: &[u8]) {
         assert_eq!(split.result, whole.result);
         assert_eq!((split.lines, split.json_lines), (whole.lines, whole.json_lines));
         assert_eq!((split.bytes, split.reads()), (whole.bytes, whole.reads()));
+        assert_eq!((split.turns, split.tool_calls), (whole.turns, whole.tool_calls));
+        assert_eq!(split.usage(), whole.usage());
     }
 }

@@ -1,0 +1,178 @@
+//! Does the installed CLI fit: its version, its flags, its login? Pure: `doctor` asks the program and
+//! hands its answers in.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::{claude, codex, copilot};
+use crate::settings::{AgentKind, Config};
+
+/// What a check is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// The program itself.
+    Program,
+    /// Its credential.
+    Login,
+}
+
+/// Something that will go wrong, with its remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What it is about.
+    pub about: About,
+    /// Does it keep sessions from working, or is it only a reason for care?
+    pub fatal: bool,
+    /// What is wrong.
+    pub cause: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl Problem {
+    /// The program cannot be used so.
+    pub fn program(cause: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { about: About::Program, fatal: true, cause: cause.into(), fix: fix.into() }
+    }
+
+    /// A reason for care.
+    pub fn care(cause: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { fatal: false, ..Self::program(cause, fix) }
+    }
+
+    /// The login will not do.
+    pub fn login(cause: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { about: About::Login, ..Self::program(cause, fix) }
+    }
+}
+
+/// Something to ask the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Variables beside `PATH`, `HOME` and `LANG`.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Question {
+    /// Words without variables.
+    pub fn new(words: &[&str]) -> Self {
+        Self { args: words.iter().map(OsString::from).collect(), env: Vec::new() }
+    }
+}
+
+/// What `doctor` has found out about an agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Findings<'a> {
+    /// What the program wrote to each question, or why it did not.
+    pub answers: &'a [Result<String, String>],
+    /// Is the variable with its credential set?
+    pub has_credential: bool,
+    /// Is there a login on disk?
+    pub has_login: bool,
+}
+
+impl Findings<'_> {
+    /// The answer to a question; empty if there was none.
+    pub fn answer(&self, number: usize) -> &str {
+        self.answers.get(number).and_then(|answer| answer.as_deref().ok()).unwrap_or_default()
+    }
+}
+
+/// What is asked, the version first.
+pub fn questions(kind: AgentKind, program: &Path, kept: &Path) -> Vec<Question> {
+    match kind {
+        AgentKind::Claude => claude::capability::questions(),
+        AgentKind::Codex => codex::capability::questions(program),
+        AgentKind::Copilot => copilot::capability::questions(kept),
+    }
+}
+
+/// Everything that does not fit; empty is good.
+pub fn problems(kind: AgentKind, config: &Config, findings: Findings<'_>) -> Vec<Problem> {
+    // The scripted agent needs nothing.
+    if findings.answer(0).contains("heartbeat simulate agent") {
+        return Vec::new();
+    }
+    match kind {
+        AgentKind::Claude => claude::capability::problems(config, findings),
+        AgentKind::Codex => codex::capability::problems(config, findings),
+        AgentKind::Copilot => copilot::capability::problems(config, findings),
+    }
+}
+
+/// How to install it.
+pub const fn install(kind: AgentKind) -> &'static str {
+    match kind {
+        AgentKind::Claude => "npm install -g @anthropic-ai/claude-code",
+        AgentKind::Codex => "npm install -g @openai/codex",
+        AgentKind::Copilot => "npm install -g @github/copilot",
+    }
+}
+
+/// What a version number means: is it the CLI, and is it old?
+pub fn version_problem(
+    kind: AgentKind,
+    said: &str,
+    found: Option<&str>,
+    measured: &str,
+) -> Option<Problem> {
+    let title = kind.title();
+    let Some(found) = found else {
+        let said: String = said.lines().next().unwrap_or_default().chars().take(80).collect();
+        return Some(Problem::program(
+            format!(
+                "{}.command does not behave like the {title} CLI (it prints {said:?})",
+                kind.section()
+            ),
+            "set it to the command that starts the CLI",
+        ));
+    };
+    (numbers(found) < numbers(measured)).then(|| {
+        Problem::care(
+            format!("version {found} is older than {measured}, which heartbeat was tested with"),
+            format!("update it with your package manager ({})", install(kind)),
+        )
+    })
+}
+
+/// The credential's variable is not set.
+pub fn no_credential(kind: AgentKind, variable: &str) -> Problem {
+    Problem::login(
+        format!("{variable} is not set"),
+        format!("set it, or name another variable in {}.credential_env", kind.section()),
+    )
+}
+
+/// The first word that is a version of three numbers.
+pub fn version_in(text: &str) -> Option<&str> {
+    let plain = |word: &&str| word.split('.').count() == 3 && numbers(word).len() == 3;
+    text.split_whitespace().map(|word| word.trim_end_matches('.')).find(plain)
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    version.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Words of `wanted` that the text does not have as whole words.
+pub fn missing<'a>(text: &str, wanted: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let of_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let words: Vec<&str> = text.split(|c: char| !of_word(c)).collect();
+    wanted.into_iter().filter(|word| !words.contains(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripted_agent_needs_nothing() {
+        let config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
+        let answers = [Ok("2.1.325 (heartbeat simulate agent)".to_owned())];
+        let findings = Findings { answers: &answers, has_credential: false, has_login: false };
+        for kind in AgentKind::ALL {
+            assert_eq!(problems(kind, &config, findings), []);
+        }
+    }
+}

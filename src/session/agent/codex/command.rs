@@ -1,0 +1,223 @@
+//! Command line, environment and files of one session.
+//!
+//! What the flags are for, in one place:
+//! - `--ignore-user-config --ignore-rules`, a private `CODEX_HOME`, `project_doc_max_bytes=0` and the
+//!   disabled features: nothing in the repository or in the user's home is executed or injected: no
+//!   hooks, no MCP server, no `AGENTS.md`, no skill.
+//! - a provider of our own: the built-in one tries WebSockets first and asks others beside the model.
+//! - a catalogue of our own: a model that Codex knows brings a tool that runs code, and sub-agents.
+//! - triage has no tool; deep analysis has the shell in a permission profile that shows the code
+//!   base, the system's software and nothing else, without a network and without our variables.
+//! - the prompt goes by standard input, the system prompt, the schema and the catalogue by files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::super::{Passed, Task};
+use crate::model::Stage;
+use crate::settings::Config;
+
+/// The folder below the scratch folder that takes the place of `~/.codex`.
+const CODEX_HOME: &str = "codex";
+const SYSTEM_PROMPT_FILE: &str = "system-prompt.md";
+const SCHEMA_FILE: &str = "schema.json";
+const CATALOGUE_FILE: &str = "models.json";
+
+/// Never passed on: they would bring another provider, another home or another configuration.
+pub const WITHHELD: [&str; 3] = ["CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"];
+
+/// A silent stream is given up after this, in milliseconds. What sends no headers at all is the
+/// supervisor's matter: no setting bounds that.
+const STREAM_IDLE_MS: u32 = 120_000;
+
+/// Settings that leave the request, the disk and the network with what a session needs.
+const LEAN: [&str; 15] = [
+    "approval_policy=\"never\"",
+    "web_search=\"disabled\"",
+    "otel.metrics_exporter=\"none\"",
+    "analytics.enabled=false",
+    "feedback.enabled=false",
+    "check_for_update_on_startup=false",
+    "project_doc_max_bytes=0",
+    "history.persistence=\"none\"",
+    "skills.include_instructions=false",
+    "skills.bundled.enabled=false",
+    "include_environment_context=false",
+    "include_permissions_instructions=false",
+    "include_apps_instructions=false",
+    "include_collaboration_mode_instructions=false",
+    "allow_login_shell=false",
+];
+
+/// Features that are switched off. An unknown one is refused by the CLI, so `doctor` compares them
+/// with those of the installed version.
+pub const DISABLED: [&str; 19] = [
+    "unbounded_connection_retries",
+    "plugins",
+    "apps",
+    "multi_agent",
+    "goals",
+    "hooks",
+    "skill_search",
+    "shell_snapshot",
+    "tool_suggest",
+    "view_image",
+    "sleep_tool",
+    "image_generation",
+    "code_mode_host",
+    "daemon_auto_start",
+    "remote_plugin",
+    "browser_use",
+    "computer_use",
+    "workspace_dependencies",
+    "plugin_discovery_prefetch",
+];
+
+/// What triage goes without beside that: every tool.
+pub const DISABLED_IN_TRIAGE: [&str; 2] = ["shell_tool", "unified_exec"];
+
+/// The arguments of one session, after the configured command.
+pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
+    let mut args = Arguments(Vec::new());
+    args.add(["exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules"]);
+    args.add(["--skip-git-repo-check", "--color", "never"]);
+    args.add(["-m", config.model_of(task.stage)]);
+    args.set(&provider(config));
+    args.set("model_provider=\"heartbeat\"");
+    let file = |name: &str| quoted(&task.scratch.join(name));
+    args.set(&format!("model_catalog_json={}", file(CATALOGUE_FILE)));
+    args.set(&format!("model_instructions_file={}", file(SYSTEM_PROMPT_FILE)));
+    LEAN.iter().for_each(|setting| args.set(setting));
+    DISABLED.iter().for_each(|feature| args.add(["--disable", feature]));
+    match task.stage {
+        Stage::Triage => {
+            args.add(["-s", "read-only"]);
+            DISABLED_IN_TRIAGE.iter().for_each(|feature| args.add(["--disable", feature]));
+            if !config.triage.effort.is_empty() {
+                let effort = toml::Value::from(config.triage.effort.as_str());
+                args.set(&format!("model_reasoning_effort={effort}"));
+            }
+        }
+        // Without `-s`, which would take the place of the profile.
+        Stage::Deep => permissions(&task.program).iter().for_each(|setting| args.set(setting)),
+    }
+    args.add(["--output-schema"]);
+    args.0.push(task.scratch.join(SCHEMA_FILE).into_os_string());
+    args.add(["-"]);
+    args.0
+}
+
+/// The one provider: where it is, who we are, and how often it is asked again.
+fn provider(config: &Config) -> String {
+    let codex = &config.codex;
+    let text = |text: &str| toml::Value::from(text).to_string();
+    let mut table = format!(
+        "model_providers.heartbeat={{name=\"heartbeat\",base_url={},wire_api=\"responses\",\
+         request_max_retries={},stream_max_retries={},stream_idle_timeout_ms={STREAM_IDLE_MS}",
+        text(&codex.base_url),
+        config.agent.max_retries,
+        config.agent.max_retries.min(1),
+    );
+    if !codex.api_version.is_empty() {
+        table.push_str(&format!(",query_params={{api-version={}}}", text(&codex.api_version)));
+    }
+    let variable = text(&codex.credential_env);
+    match codex.credential_header.as_str() {
+        _ if codex.credential_env.is_empty() => {}
+        "" => table.push_str(&format!(",env_key={variable}")),
+        header => {
+            table.push_str(&format!(",env_http_headers={{{}={variable}}}", text(header)));
+        }
+    }
+    table.push('}');
+    table
+}
+
+/// The permission profile of deep analysis. `program` is the CLI itself, which its sandbox starts
+/// once more inside.
+pub fn permissions(program: &Path) -> [String; 4] {
+    let own = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
+    let own = own.parent().and_then(Path::parent).unwrap_or(&own);
+    let files = format!(
+        "{{\":root\"=\"deny\",\":minimal\"=\"read\",\":workspace_roots\"={{\".\"=\"read\"}},{}=\"read\"}}",
+        quoted(own)
+    );
+    [
+        "default_permissions=\"heartbeat\"".to_owned(),
+        format!("permissions.heartbeat={{filesystem={files},network={{enabled=false}}}}"),
+        "shell_environment_policy.inherit=\"none\"".to_owned(),
+        // With SHLVL set, bash does not take itself for a login and sources nothing.
+        "shell_environment_policy.set={PATH=\"/usr/bin:/bin\",LANG=\"C.UTF-8\",\
+         HOME=\"/nonexistent\",SHLVL=\"1\"}"
+            .to_owned(),
+    ]
+}
+
+fn quoted(path: &Path) -> String {
+    toml::Value::from(path.to_string_lossy().into_owned()).to_string()
+}
+
+/// The whole environment of one session.
+pub fn env(passed: &Passed, task: &Task) -> Vec<(OsString, OsString)> {
+    let home = task.scratch.join(CODEX_HOME).into_os_string();
+    passed.environment(task, vec![("CODEX_HOME".into(), home)])
+}
+
+/// What the command line names.
+pub fn files(config: &Config, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
+    let schema = crate::prompt::schema::in_order(&crate::prompt::schema::strict(&task.schema));
+    let model = config.model_of(task.stage);
+    let catalogue = catalogue(model).to_string();
+    let texts = [
+        (SYSTEM_PROMPT_FILE, task.system_prompt.clone()),
+        (SCHEMA_FILE, schema),
+        (CATALOGUE_FILE, catalogue),
+        // Makes the folder, which the CLI wants to find.
+        ("codex/.keep", String::new()),
+    ];
+    texts.map(|(name, text)| (task.scratch.join(name), text.into_bytes())).to_vec()
+}
+
+/// The only model that this session knows: a plain one. What is named here is what every model of the
+/// Responses API can do.
+fn catalogue(model: &str) -> serde_json::Value {
+    let levels = ["low", "medium", "high"].map(|e| json!({ "effort": e, "description": e }));
+    json!({ "models": [{
+        "slug": model,
+        "display_name": model,
+        "description": "",
+        "default_reasoning_level": "low",
+        "supported_reasoning_levels": levels,
+        "shell_type": "unified_exec",
+        "visibility": "list",
+        "supported_in_api": true,
+        "priority": 1,
+        "base_instructions": "",
+        "default_reasoning_summary": "none",
+        "support_verbosity": false,
+        "default_verbosity": null,
+        "apply_patch_tool_type": null,
+        "truncation_policy": { "mode": "tokens", "limit": 10_000 },
+        "supports_parallel_tool_calls": true,
+        "supports_search_tool": false,
+        "use_responses_lite": false,
+        "context_window": 272_000,
+        "effective_context_window_percent": 95,
+        "experimental_supported_tools": [],
+        "input_modalities": ["text"],
+    }] })
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn add<const N: usize>(&mut self, words: [&str; N]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn set(&mut self, setting: &str) {
+        self.add(["-c", setting]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Command line and environment of one session.
+//!
+//! What the flags are for, in one place:
+//! - `--available-tools` is an allow-list; an empty one means all tools, so triage names one that does
+//!   not exist. Nothing is approved in advance: reading below the working directory needs no approval,
+//!   and everything else is refused at once.
+//! - the folder is never trusted, so that hooks and MCP servers of a repository do not run;
+//!   `--no-custom-instructions` leaves out its texts, `--disable-builtin-mcps` the servers of GitHub.
+//! - system prompt, schema and question go by standard input in one, since it has no flag for them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::super::{Passed, Task};
+use crate::model::Stage;
+use crate::settings::{Config, CopilotProvider};
+
+/// The file in the scratch folder with the tokens that were used, written also after an error.
+pub const USAGE_FILE: &str = "usage.json";
+
+/// The folder below the scratch folder that takes the place of `~/.copilot`.
+const COPILOT_HOME: &str = "copilot";
+
+/// Never passed on, whoever asks for it: the first would run what a repository brings, the others are
+/// taken for a login, and the rest would bring another home, provider or model than the configured.
+pub const WITHHELD: [&str; 12] = [
+    "COPILOT_ALLOW_ALL",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "COPILOT_HOME",
+    "COPILOT_MODEL",
+    "COPILOT_OFFLINE",
+    "COPILOT_PROVIDER_BASE_URL",
+    "COPILOT_PROVIDER_TYPE",
+    "COPILOT_PROVIDER_WIRE_API",
+    "COPILOT_PROVIDER_API_KEY_COMMAND",
+    "XDG_CACHE_HOME",
+    "NODE_OPTIONS",
+];
+
+const COMMON: [&str; 14] = [
+    "--output-format",
+    "json",
+    "--stream",
+    "on",
+    "--no-auto-update",
+    "--no-color",
+    "--disable-client-telemetry",
+    "--no-custom-instructions",
+    "--disable-builtin-mcps",
+    "--no-ask-user",
+    "--no-remote",
+    "--disallow-temp-dir",
+    "--log-level",
+    "error",
+];
+
+/// Where it unpacks itself.
+pub fn cache(kept: &Path) -> PathBuf {
+    kept.join("copilot-cache")
+}
+
+/// Is it unpacked there?
+pub fn is_unpacked(cache: &Path) -> bool {
+    let packages = std::fs::read_dir(cache.join("copilot/pkg"));
+    packages.is_ok_and(|mut platforms| platforms.next().is_some())
+}
+
+/// The variable that the CLI takes the credential from.
+fn credential_name(provider: CopilotProvider) -> &'static str {
+    match provider {
+        CopilotProvider::Github => "COPILOT_GITHUB_TOKEN",
+        _ => "COPILOT_PROVIDER_API_KEY",
+    }
+}
+
+/// The few variables of heartbeat's own environment that the CLI gets, the credential by the name
+/// that it knows.
+pub fn passed(config: &Config, lookup: &impl Fn(&str) -> Option<OsString>) -> Passed {
+    let configured = &config.copilot.credential_env;
+    let mut passed = Passed::collect(config, configured, &WITHHELD, lookup);
+    let known = credential_name(config.copilot.provider);
+    if configured != known
+        && let Some(credential) = passed.remove(configured)
+    {
+        passed.push(known, credential);
+    }
+    passed
+}
+
+/// The arguments of one session, after the configured command.
+pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
+    let mut args: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
+    let session = task.session.to_string();
+    args.extend(["--session-id", &session, "--usage-output-file"].map(OsString::from));
+    args.push(task.scratch.join(USAGE_FILE).into_os_string());
+    if config.copilot.provider == CopilotProvider::Github {
+        args.extend(["--model", config.model_of(task.stage)].map(OsString::from));
+    }
+    let tools = match (task.stage, config.analyze.search) {
+        (Stage::Triage, _) => "none",
+        (Stage::Deep, false) => "view",
+        (Stage::Deep, true) => "view,grep,glob",
+    };
+    args.push(format!("--available-tools={tools}").into());
+    args
+}
+
+/// The whole environment of one session.
+pub fn env(
+    config: &Config,
+    passed: &Passed,
+    cache: &Path,
+    task: &Task,
+) -> Vec<(OsString, OsString)> {
+    let copilot = &config.copilot;
+    let mut own: Vec<(OsString, OsString)> = vec![
+        ("COPILOT_HOME".into(), task.scratch.join(COPILOT_HOME).into_os_string()),
+        ("XDG_CACHE_HOME".into(), cache.into()),
+        ("COPILOT_AUTO_UPDATE".into(), "false".into()),
+    ];
+    let mut set = |name: &str, value: &str| own.push((name.into(), value.into()));
+    if copilot.provider != CopilotProvider::Github {
+        set("COPILOT_OFFLINE", "true");
+        set("COPILOT_MODEL", config.model_of(task.stage));
+        set("COPILOT_PROVIDER_BASE_URL", &copilot.base_url);
+        set("COPILOT_PROVIDER_TYPE", copilot.provider.into_str());
+        set("COPILOT_PROVIDER_WIRE_API", copilot.wire.into_str());
+    }
+    passed.environment(task, own)
+}

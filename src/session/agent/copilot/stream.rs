@@ -1,0 +1,274 @@
+//! The CLI's `--output-format json`, line by line.
+//!
+//! Every chunk of the model's answer is a line. The answer is the last `assistant.message` without
+//! requests for tools; the `result` that follows says no more than an exit code, and not even that is
+//! to be trusted: an interrupted session says 0. All that is kept is bounded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::super::answer::{AnswerWanted, put_into};
+use super::super::fields::{Object, add, name, named, number, part, shortened, status, text};
+use super::super::outcome::INTERRUPTED;
+use super::super::paths::{absolute, shown};
+use super::super::sparse::{self, Wanted};
+use super::super::{AgentEvent, AgentResult, Decoder, Ending, StreamNotes, Task};
+use crate::model::{FailureKind, Foreign, TranscriptKind, Usage};
+use crate::session::conversation::MAX_OPEN_TOOLS;
+
+const WANTED: Wanted = Wanted {
+    keys: &[
+        "arguments",
+        "code",
+        "content",
+        "data",
+        "error",
+        "errorType",
+        "exitCode",
+        "message",
+        "model",
+        "path",
+        "reason",
+        "retryAttempt",
+        "statusCode",
+        "success",
+        "toolCallId",
+        "toolName",
+        "toolRequests",
+        "type",
+    ],
+    answer: "",
+    long: ("content", 2 << 20),
+};
+
+/// Types that are known and say no more than that the agent lives.
+const QUIET_TYPES: [&str; 20] = [
+    "session.skills_loaded",
+    "session.info",
+    "session.warning",
+    "session.mcp_servers_loaded",
+    "session.mcp_server_status_changed",
+    "session.custom_agents_updated",
+    "session.background_tasks_changed",
+    "user.message",
+    "assistant.turn_end",
+    "assistant.idle",
+    "assistant.turn_retry",
+    "model.call_final_result",
+    "tool.shell_output",
+    "tool.execution_partial_result",
+    "session.start",
+    "session.resume",
+    "session.idle",
+    "session.usage_info",
+    "assistant.usage",
+    "assistant.intent",
+];
+
+/// What the CLI says in the model's place when the provider filtered the answer.
+const FILTERED: &str = "The model returned no content because the response was blocked";
+
+/// Decodes one session's output.
+#[derive(Debug)]
+pub struct CopilotDecoder {
+    wanted: AnswerWanted,
+    cwd: PathBuf,
+    answer: Option<String>,
+    /// Open tool calls; those that read a file with its path.
+    open_tools: BTreeMap<String, Option<PathBuf>>,
+    files_read: BTreeSet<PathBuf>,
+    /// What `session.error` said: name, status, words.
+    error: Option<(String, Option<u16>, String)>,
+    interrupted: bool,
+    last_error: Option<String>,
+    notes: StreamNotes,
+    told: Vec<(TranscriptKind, String)>,
+}
+
+impl CopilotDecoder {
+    pub fn new(task: &Task) -> Self {
+        Self {
+            wanted: AnswerWanted::of(task),
+            cwd: task.cwd.clone(),
+            answer: None,
+            open_tools: BTreeMap::new(),
+            files_read: BTreeSet::new(),
+            error: None,
+            interrupted: false,
+            last_error: None,
+            notes: StreamNotes::default(),
+            told: Vec::new(),
+        }
+    }
+}
+
+impl Decoder for CopilotDecoder {
+    fn line(&mut self, line: &[u8]) -> Vec<AgentEvent> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Vec::new();
+        }
+        match sparse::object(&WANTED, line) {
+            Some(object) => self.object(&object),
+            None => vec![AgentEvent::NotJson],
+        }
+    }
+
+    fn last_error(&self) -> Option<String> {
+        match self.interrupted {
+            true => Some(INTERRUPTED.to_owned()),
+            false => self.last_error.clone(),
+        }
+    }
+
+    fn reads(&self) -> u32 {
+        u32::try_from(self.files_read.len()).unwrap_or(u32::MAX)
+    }
+
+    fn take_transcript(&mut self) -> Vec<(TranscriptKind, String)> {
+        std::mem::take(&mut self.told)
+    }
+
+    fn notes(&self) -> StreamNotes {
+        self.notes.clone()
+    }
+}
+
+impl CopilotDecoder {
+    fn object(&mut self, object: &Object) -> Vec<AgentEvent> {
+        let nothing = Object::new();
+        let data = part(object, "data").unwrap_or(&nothing);
+        match text(object, "type") {
+            "session.tools_updated" => {
+                vec![AgentEvent::Initialised { model: named(data, "model"), version: None }]
+            }
+            "assistant.turn_start" => vec![AgentEvent::Turn],
+            "model.call_start" => vec![AgentEvent::Requesting],
+            "assistant.message_start" => vec![AgentEvent::Content],
+            "assistant.reasoning_delta"
+            | "assistant.reasoning"
+            | "assistant.message_delta"
+            | "assistant.tool_call_delta" => {
+                // At least one token; how many it says in its file.
+                add(&mut self.notes.tokens_seen.output_tokens, 1);
+                vec![AgentEvent::Content]
+            }
+            "model.call_finished" => vec![AgentEvent::Answered],
+            "model.call_failure" => vec![self.failure(data)],
+            "assistant.message" => self.message(data),
+            "tool.execution_start" => self.tool_started(data).into_iter().collect(),
+            "tool.execution_complete" => vec![self.tool_finished(data)],
+            "abort" | "agent.interrupted" => {
+                self.interrupted = true;
+                vec![AgentEvent::Alive { kind: INTERRUPTED.to_owned() }]
+            }
+            "session.error" => {
+                let kind = name(data, "errorType");
+                self.last_error = Some(kind.clone());
+                self.error = Some((kind, status(data, "statusCode"), text(data, "message").into()));
+                vec![AgentEvent::Alive { kind: "session.error".to_owned() }]
+            }
+            "result" => vec![self.result(object)],
+            kind => {
+                let kind = shortened("", kind);
+                if !QUIET_TYPES.contains(&kind.as_str()) {
+                    self.notes.count_unknown(&kind);
+                }
+                vec![AgentEvent::Alive { kind }]
+            }
+        }
+    }
+
+    /// A call failed; whether another one follows shows when it does.
+    fn failure(&mut self, data: &Object) -> AgentEvent {
+        self.notes.retries = self.notes.retries.saturating_add(1);
+        let status = status(data, "statusCode");
+        self.last_error = Some(
+            status.map_or_else(|| "transport".to_owned(), |status| format!("status {status}")),
+        );
+        let attempt = u32::try_from(number(data, "retryAttempt")).unwrap_or(u32::MAX);
+        AgentEvent::Retrying { attempt: attempt.saturating_add(1), delay_ms: None, status }
+    }
+
+    fn message(&mut self, data: &Object) -> Vec<AgentEvent> {
+        let said = text(data, "content");
+        if !said.is_empty() {
+            self.told.push((TranscriptKind::Said, said.to_owned()));
+        }
+        let asks = data.get("toolRequests").and_then(Value::as_array);
+        // What is said beside a request for tools is not the answer.
+        self.answer = asks.is_none_or(Vec::is_empty).then(|| said.to_owned());
+        vec![AgentEvent::Content]
+    }
+
+    fn tool_started(&mut self, data: &Object) -> Option<AgentEvent> {
+        let (id, name) = (name(data, "toolCallId"), name(data, "toolName"));
+        if self.open_tools.contains_key(&id) {
+            return None;
+        }
+        let arguments = part(data, "arguments").map(|arguments| text(arguments, "path"));
+        let path = arguments.filter(|_| name == "view").map(|path| absolute(&self.cwd, path));
+        self.told.push(match &path {
+            Some(path) => (TranscriptKind::Read, shown(&self.cwd, path)),
+            None => (TranscriptKind::Tool, name.clone()),
+        });
+        if self.open_tools.len() < MAX_OPEN_TOOLS {
+            self.open_tools.insert(id.clone(), path);
+        }
+        Some(AgentEvent::ToolStarted { id, name })
+    }
+
+    fn tool_finished(&mut self, data: &Object) -> AgentEvent {
+        let id = name(data, "toolCallId");
+        let path = self.open_tools.remove(&id).flatten();
+        if data.get("success").and_then(Value::as_bool) == Some(true) {
+            if self.files_read.len() < MAX_OPEN_TOOLS {
+                self.files_read.extend(path);
+            }
+        } else {
+            let denied = part(data, "error").is_some_and(|error| text(error, "code") == "denied");
+            self.notes.denied_tools = self.notes.denied_tools.saturating_add(u32::from(denied));
+            let what = path.map_or_else(|| "a tool call".into(), |path| shown(&self.cwd, &path));
+            self.told.push((TranscriptKind::Failed, what));
+        }
+        AgentEvent::ToolFinished { id }
+    }
+
+    fn result(&mut self, object: &Object) -> AgentEvent {
+        let code = object.get("exitCode").and_then(Value::as_i64);
+        let mut result = AgentResult { ending: Ending::Unknown, ..AgentResult::default() };
+        let said = self.answer.take().unwrap_or_default();
+        if self.interrupted {
+            result.ending = Ending::Interrupted;
+        } else if let Some((kind, status, words)) = self.error.take() {
+            result.ending = Ending::ApiError { status, kind: Some(kind) };
+            result.text = Some(Foreign::new(words));
+        } else if said.starts_with(FILTERED) {
+            // Not an answer of the model, and no misfit that another question could mend.
+            result.ending = Ending::Done;
+        } else if code == Some(0) {
+            result.ending = Ending::Done;
+            put_into(&mut result, &self.wanted, &said, FailureKind::SchemaIgnored);
+        }
+        AgentEvent::Result(Box::new(result))
+    }
+}
+
+/// The tokens in the file that the CLI leaves, over all models; none if it tells of none.
+pub fn usage(file: &str) -> Option<Usage> {
+    let file: Value = serde_json::from_str(file).ok()?;
+    let mut sum = Usage::default();
+    for model in file.get("modelMetrics")?.as_object()?.values() {
+        let usage = model.get("usage").and_then(Value::as_object)?;
+        let (cached, written) =
+            (number(usage, "cacheReadTokens"), number(usage, "cacheWriteTokens"));
+        // The whole of the input is told, cached or not.
+        let fresh = number(usage, "inputTokens").saturating_sub(cached.saturating_add(written));
+        add(&mut sum.input_tokens, fresh);
+        add(&mut sum.output_tokens, number(usage, "outputTokens"));
+        add(&mut sum.cache_read_tokens, cached);
+        add(&mut sum.cache_creation_tokens, written);
+    }
+    (sum != Usage::default()).then_some(sum)
+}

@@ -1,0 +1,88 @@
+//! One more question to an agent whose CLI does not see to it that the answer fits the schema.
+//!
+//! It is the same session: the same row under another keeper, the same budget, what is left of the
+//! same time. An agent that still answers in another form has failed.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::SessionSpec;
+use super::agent::{Agent, Task};
+use super::finished::{Finished, Row};
+use crate::model::{FailureKind, Outcome, SessionEnd, SessionId};
+use crate::prompt::schema::violations;
+
+/// With less time than this nothing is asked.
+const LEAST_TIME: Duration = Duration::from_secs(10);
+
+/// Of the answer that did not fit, in bytes.
+const LONGEST_ANSWER: usize = 32 << 10;
+
+/// Complaints that are told.
+const MOST_COMPLAINTS: usize = 20;
+
+/// The session that asks again; none if there is nothing that a question could mend.
+pub fn question(
+    spec: &SessionSpec,
+    agent: &dyn Agent,
+    end: &SessionEnd,
+    finished: &Finished,
+) -> Option<SessionSpec> {
+    use FailureKind::{SchemaIgnored, SchemaViolated};
+    let misfit = matches!(end.outcome, Outcome::BadOutput { why: SchemaIgnored | SchemaViolated });
+    let left = spec.limits.hard.saturating_sub(finished.duration);
+    if agent.enforces_schema() || !misfit || finished.row != Some(Row::Close) || left < LEAST_TIME {
+        return None;
+    }
+    let answer = finished.result.as_ref()?.text.as_ref()?.raw();
+    let task = Task {
+        // A CLI may take an id that it knows for a session to go on with.
+        session: SessionId(Uuid::now_v7()),
+        prompt: format!("{}\n\n{}", spec.task.prompt, remark(answer, &spec.task)),
+        ..(*spec.task).clone()
+    };
+    // What the configured command has before ours stays.
+    let before = spec.args.len().saturating_sub(agent.args(&spec.task).len());
+    let mut args = spec.args[..before].to_vec();
+    args.extend(agent.args(&task));
+    let mut limits = spec.limits.clone();
+    limits.hard = left;
+    limits.init = limits.init.min(left);
+    Some(SessionSpec {
+        args,
+        env: agent.env(&task),
+        stdin: agent.stdin(&task),
+        limits,
+        task: Box::new(task),
+        ..spec.clone()
+    })
+}
+
+fn remark(answer: &str, task: &Task) -> String {
+    let cut = &answer[..answer.floor_char_boundary(LONGEST_ANSWER)];
+    let complaints = match serde_json::from_str(answer) {
+        Ok(value) => violations(&task.schema, &value),
+        Err(_) => vec!["it is not one JSON object and nothing else".to_owned()],
+    };
+    let told = complaints.iter().take(MOST_COMPLAINTS).map(String::as_str);
+    format!(
+        "An earlier answer to all of this was not in the form that is asked for: {}. It was:\n\n\
+         {cut}\n\nAnswer again, in the form that is asked for and without any other word.",
+        told.collect::<Vec<_>>().join("; ")
+    )
+}
+
+/// Both ends as one: what the second question brought, and what both used.
+pub fn together(first: SessionEnd, second: SessionEnd) -> SessionEnd {
+    let usage = first.usage.plus(&second.usage);
+    let duration = first.duration + second.duration;
+    let swept = first.swept + second.swept;
+    let mut transcript = first.transcript.clone();
+    transcript.lines.extend(second.transcript.lines.iter().cloned());
+    let reads = first.reads.max(second.reads);
+    let survivors = second.survivors;
+    let counts = second.outcome.is_success() || survivors > 0;
+    let end = if counts { second } else { first };
+    SessionEnd { usage, duration, swept, transcript, reads, survivors, ..end }
+}
