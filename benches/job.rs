@@ -9,6 +9,8 @@
     reason = "a benchmark prints, and starts the binary it is about"
 )]
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -98,7 +100,7 @@ fn idle_service() -> Option<Idle> {
     let idle = Idle {
         resident_kib: status_field(pid, "VmRSS:")?,
         cpu_ms: cpu_ms(pid)? - before.0,
-        wakeups: switches(pid) - before.1,
+        wakeups: added(&before.1, &switches(pid)),
         seconds: watched.elapsed().as_secs_f64(),
     };
     service.kill().ok()?;
@@ -117,17 +119,25 @@ fn status_field(pid: u32, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Voluntary switches of all threads: each is one wake-up.
-fn switches(pid: u32) -> u64 {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+/// Voluntary switches of each thread: each is one wake-up.
+fn switches(pid: u32) -> HashMap<OsString, u64> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return HashMap::new();
+    };
     threads
         .flatten()
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok())
-        .filter_map(|status| {
+        .filter_map(|thread| {
+            let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
             let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:"))?;
-            line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+            Some((thread.file_name(), line.split_ascii_whitespace().nth(1)?.parse().ok()?))
         })
-        .sum()
+        .collect()
+}
+
+/// What was added since. Threads that ended meanwhile took their counts with them, so a difference of
+/// sums would be too low, or below zero.
+fn added(before: &HashMap<OsString, u64>, now: &HashMap<OsString, u64>) -> u64 {
+    now.iter().map(|(thread, count)| count - before.get(thread).unwrap_or(&0).min(count)).sum()
 }
 
 fn cpu_ms(pid: u32) -> Option<u64> {

@@ -47,7 +47,7 @@ fn build(
         ..Connection::new(Arc::clone(credential), clock.clone(), memory)
     };
     let tracker = connect(source, connection)?;
-    let publisher = source.write_back.then(|| {
+    let publisher = setting.config.may_write_back(source).then(|| {
         let (tracker, secrets) = (Arc::clone(&tracker), SettingSecrets::new(setting));
         let publisher = TrackerPublisher::new(tracker, &source.write_back_tag, secrets);
         Arc::new(publisher) as Arc<dyn Publisher>

@@ -59,11 +59,12 @@ fn render_decision(text: &mut String, decision: &DryRunDecision) {
             tokens_of_bytes(stats.clean_bytes)
         )
     });
+    let rule = decision.rule.as_ref().map_or_else(String::new, |rule| format!(" · rule {rule}"));
     let alarm =
         decision.alarms.map_or_else(String::new, |alarms| format!(" · ALARM: {}", alarms.words()));
     let _: std::fmt::Result = writeln!(
         text,
-        "  {:<9} {:<7} {} ({}){saving}{alarm}",
+        "  {:<9} {:<7} {} ({}){saving}{rule}{alarm}",
         decision.decision.into_str(),
         short_key(&decision.item),
         clip(&decision.title, 60),

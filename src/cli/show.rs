@@ -108,6 +108,9 @@ pub struct Story {
     pub transcript: Option<SessionTranscript>,
     /// Hidden or doubtful text in it, when its text was last read.
     pub alarms: Option<Alarms>,
+    /// The rule that applied when it was last work, and what that changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// Everything that happened to it.
     pub events: Vec<Recorded>,
 }
@@ -126,6 +129,10 @@ pub async fn story(store: &Store, config: &Config, item: &str) -> Result<Story, 
         Event::TextAlarm { alarms, .. } => Some(*alarms),
         _ => None,
     };
+    let rule = |recorded: &Recorded| match &recorded.event {
+        Event::RuleMatched { rule, changes, .. } => Some(format!("{rule}: {changes}")),
+        _ => None,
+    };
     let sessions = store.sessions().of_item(key.clone()).await?;
     let transcript = match sessions.last() {
         Some(newest) => store.sessions().transcript(newest.session.id).await?,
@@ -134,6 +141,7 @@ pub async fn story(store: &Store, config: &Config, item: &str) -> Result<Story, 
     Ok(Story {
         transcript,
         alarms: events.iter().rev().find_map(alarm),
+        rule: events.iter().rev().find_map(rule),
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
@@ -276,6 +284,9 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
     if let Some(alarms) = story.alarms {
         let words = format!("ALARM: {}, left out of every prompt or marked", alarms.words());
         let _: std::fmt::Result = write!(text, "\n{}", paint.red(&words));
+    }
+    if let Some(rule) = &story.rule {
+        let _: std::fmt::Result = write!(text, "\nrule {rule}");
     }
     if let Some(verdict) = &item.verdict {
         let _: std::fmt::Result = write!(

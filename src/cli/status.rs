@@ -23,6 +23,7 @@ use crate::store::{
     ActiveSession, Holder, HolderHealth, ItemRow, Journal, Message, MessageState, OpenItems, Pause,
     RunLock, RunRow, SchedulerMark, Spending, StageSpending, Store, Undelivered,
 };
+use crate::web::budgets::{OtherBudget, other_budgets};
 
 /// A backlog can be long; the machine-readable form holds all of it.
 pub const MOST_ITEMS: u32 = 20;
@@ -61,6 +62,8 @@ pub struct Status {
     pub spending: Vec<StageSpending>,
     /// The day's budget.
     pub budget_per_day: crate::model::Usd,
+    /// Budgets of a month and of single sources.
+    pub other_budgets: Vec<OtherBudget>,
     /// What is remembered of the first source: breaker, not-before.
     pub source: Option<SourceRecord>,
     /// The same of each configured source.
@@ -136,6 +139,7 @@ pub async fn status(
             .by_stage_since(day_in(zone, now.saturating_sub(SPENDING_SHOWN).unwrap_or(now)))
             .await?,
         budget_per_day: config.budget.per_day,
+        other_budgets: other_budgets(store, config, now).await?,
         source: first,
         sources,
         removed_sources: store.items().of_removed_sources().await?,
@@ -192,6 +196,15 @@ pub fn render(status: &Status, now: Timestamp, paint: Paint) -> String {
             status.today.spent, status.today.reserved, status.budget_per_day
         ),
     );
+    for budget in &status.other_budgets {
+        let OtherBudget { source, window, used, limit } = budget;
+        let whose = source.as_ref().map(|name| format!(" for {name}")).unwrap_or_default();
+        let (spent, reserved) = (used.spent, used.reserved);
+        row(
+            "budget",
+            format!("per {window}{whose}: {spent} spent, {reserved} reserved, of {limit}"),
+        );
+    }
     for spent in &status.spending {
         let (sessions, stage) = (spent.sessions, spent.stage);
         let many = if sessions == 1 { "session" } else { "sessions" };

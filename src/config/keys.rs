@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::error::{Origin, Problem, Suggestion};
 use super::{DEFAULT_TOML, list};
-use crate::settings::{Config, Environment, credential_in};
+use crate::settings::{Config, Environment, Rule, credential_in};
 
 /// Keys whose value is a path; a relative one starts at the folder of the file that names it.
 const PATH_KEYS: [&str; 12] = [
@@ -51,12 +51,17 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
     defaults: Table,
+    /// What documents the entries of lists that have no section.
+    examples: Table,
 }
 
 impl Keys {
     pub fn new() -> Self {
         // The embedded file is checked by a test; were it broken, every key would be unknown.
-        Self { defaults: DEFAULT_TOML.parse().unwrap_or_default() }
+        Self {
+            defaults: DEFAULT_TOML.parse().unwrap_or_default(),
+            examples: list::RULE.parse().unwrap_or_default(),
+        }
     }
 
     /// The defaults, to lay other values over.
@@ -77,6 +82,11 @@ impl Keys {
     /// The default of a key, if there is such a key.
     pub fn default_of(&self, key: &str) -> Option<&Value> {
         get(&self.defaults, key)
+    }
+
+    /// What an entry of a list may have under this key: a default or an example.
+    pub fn example_of(&self, key: &str) -> Option<&Value> {
+        self.default_of(key).or_else(|| get(&self.examples, key))
     }
 
     pub fn has_section(&self, section: &str) -> bool {
@@ -100,7 +110,8 @@ impl Keys {
     }
 
     fn keys_of(&self, section: &str) -> impl Iterator<Item = String> + '_ {
-        let table = self.defaults.get(section).and_then(Value::as_table);
+        let table = self.defaults.get(section).or_else(|| self.examples.get(section));
+        let table = table.and_then(Value::as_table);
         table.into_iter().flat_map(Table::keys).cloned()
     }
 
@@ -119,7 +130,7 @@ impl Keys {
     }
 
     fn wrong_type(&self, entry: &Entry) -> Option<String> {
-        let default = self.default_of(&entry.documented())?;
+        let default = self.example_of(&entry.documented())?;
         let fits = default.same_type(&entry.value)
             || matches!((default, &entry.value), (Value::Float(_), Value::Integer(_)));
         (!fits).then(|| match default {
@@ -134,9 +145,18 @@ impl Keys {
 
     /// Tries the one value on the defaults, so that each key is judged alone.
     fn wrong_form(&self, entry: &Entry) -> Option<String> {
-        let mut trial = self.defaults();
-        set(&mut trial, &entry.documented(), entry.value.clone());
-        let error = trial.try_into::<Config>().err()?;
+        let key = entry.documented();
+        let error = match key.split_once('.').filter(|_| get(&self.examples, &key).is_some()) {
+            Some((_, key)) => {
+                let trial = Table::from_iter([(key.to_owned(), entry.value.clone())]);
+                trial.try_into::<Rule>().err()?
+            }
+            None => {
+                let mut trial = self.defaults();
+                set(&mut trial, &key, entry.value.clone());
+                trial.try_into::<Config>().err()?
+            }
+        };
         Some(allowed_by(error.message(), &entry.value))
     }
 }

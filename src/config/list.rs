@@ -12,7 +12,24 @@ use super::file::unknown_key;
 use super::keys::{Entry, Keys};
 
 /// Each list with the section that documents the keys of its entries.
-const LISTS: [(&str, &str); 1] = [("sources", "source")];
+const LISTS: [(&str, &str); 2] = [("sources", "source"), ("rules", "rule")];
+
+/// The keys of entries that no section has, with examples of their values.
+pub(super) const RULE: &str = r#"
+[rule]
+name = "security"
+source = "web"
+area = 'Contoso\Web'
+item_type = "Bug"
+tag = "security"
+priority = [1, 2]
+model = "opus"
+effort = "high"
+max_cost = 2.0
+timeout = "20m"
+write_back = false
+triage_only = true
+"#;
 
 /// The section that documents the entries of this list, if it is one.
 pub(super) fn section_of(list: &str) -> Option<&'static str> {
@@ -65,7 +82,7 @@ pub(super) fn read(
         entries.push(Entry { key, value: Value::Boolean(true), origin });
         for (key, value) in spans {
             let full = format!("{section}.{}", key.get_ref());
-            let known = keys.default_of(&documented(&full)).is_some();
+            let known = keys.example_of(&documented(&full)).is_some();
             match values.get(key.get_ref().as_ref()).filter(|_| known) {
                 Some(plain) => entries.push(Entry {
                     key: full,
@@ -114,8 +131,8 @@ impl Entries {
         true
     }
 
-    /// Puts the lists among the values; what an entry leaves out is that of its section, where the
-    /// entry then has its origin as well.
+    /// Puts the lists among the values; what an entry leaves out is that of its section, if it has
+    /// one, where the entry then has its origin as well.
     pub fn complete(self, values: &mut Table, origins: &mut BTreeMap<String, Origin>) {
         for ((list, position), own) in self.0 {
             let Some(section) = section_of(&list) else { continue };

@@ -13,6 +13,7 @@ mod keys;
 mod list;
 mod load;
 mod reload;
+mod rules;
 pub mod show;
 mod source;
 mod validate;

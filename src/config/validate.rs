@@ -22,6 +22,7 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     sessions(&mut rules, config);
     limits(&mut rules, config);
     money(&mut rules, config);
+    super::rules::check(&mut rules, config);
     http(&mut rules, config);
     check_log_and_report(&mut rules, config);
     rules.problems
@@ -82,7 +83,9 @@ impl Rules<'_> {
     }
 
     pub(super) fn value(&self, key: &str) -> String {
-        keys::get(&self.layered.values, key).map(ToString::to_string).unwrap_or_default()
+        // Of an entry of a list as a whole only its place is told.
+        let whole = || if key.contains('.') { String::new() } else { "{…}".to_owned() };
+        keys::get(&self.layered.values, key).map_or_else(whole, ToString::to_string)
     }
 }
 
@@ -330,6 +333,24 @@ fn money(rules: &mut Rules<'_>, config: &Config) {
             "no session could ever start; raise the run's budget or lower the session's maximum \
              maximum",
         );
+    }
+    let no_limit_or = |cap: Usd, least: Usd| cap == Usd::ZERO || cap >= least;
+    rules.agree(
+        no_limit_or(budget.per_month, budget.per_run),
+        ["budget.per_month", "budget.per_run"],
+        "the budget of a run must not exceed the budget of a month; 0 sets none",
+    );
+    for (n, source) in config.sources().iter().enumerate() {
+        for (cap, name) in [
+            (source.budget_per_day, "budget_per_day"),
+            (source.budget_per_month, "budget_per_month"),
+        ] {
+            rules.agree(
+                no_limit_or(cap, analyze.max_cost),
+                [&format!("{}.{name}", config.source_section(n)), "analyze.max_cost"],
+                "no analysis of this source could ever start; raise it, or write 0 for no limit",
+            );
+        }
     }
     rules.agree(
         budget.per_run <= budget.per_day,

@@ -24,6 +24,8 @@ pub struct ReadItem {
     pub readable: bool,
     /// Its source is read for the first time: new work is recorded as seen and not queued.
     pub baseline: bool,
+    /// The budget of its source has no room for another analysis.
+    pub out_of_budget: bool,
 }
 
 /// A decision on an item, as it is stored.
@@ -114,6 +116,16 @@ impl Plan {
         let mut over = None;
         match decided.decision {
             Decision::New | Decision::Changed if read.baseline => self.counts.shares.baseline += 1,
+            // It takes no place from items of other sources.
+            Decision::New | Decision::Changed
+                if read.out_of_budget && decided.verdict.is_some() =>
+            {
+                planned.decision = Decision::Deferred;
+                planned.reason = Reason::SourceBudget;
+                planned.write = Write::Row;
+                self.counts.deferred += 1;
+                self.counts.shares.over_limit += 1;
+            }
             Decision::New | Decision::Changed => {
                 let Decided { reason, verdict, .. } = decided;
                 let ReadItem { item, fingerprint, .. } = read;
@@ -242,7 +254,14 @@ mod tests {
         let mut item = item(id, "text");
         item.facts.priority = Some(priority);
         let fingerprint = "2:a".into();
-        let read = ReadItem { item, fingerprint, terminal: false, readable: true, baseline };
+        let read = ReadItem {
+            item,
+            fingerprint,
+            terminal: false,
+            readable: true,
+            baseline,
+            out_of_budget: false,
+        };
         plan.add(read, None, Timestamp::UNIX_EPOCH)
     }
 

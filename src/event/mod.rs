@@ -160,6 +160,15 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
+    /// A rule of the configuration applies to an item that is work.
+    RuleMatched {
+        /// Which.
+        item: ItemKey,
+        /// The rule's name, or its place in the list.
+        rule: String,
+        /// What it changes, in words.
+        changes: String,
+    },
     /// What became of everything that was fetched so far.
     ItemsShared {
         /// In figures.
@@ -461,6 +470,7 @@ impl Event {
         match self {
             Self::TextAlarm { item, .. }
             | Self::ItemDecided { item, .. }
+            | Self::RuleMatched { item, .. }
             | Self::ItemTriaged { item, .. }
             | Self::ContextBuilt { item, .. }
             | Self::FindingStored { item, .. }

@@ -74,6 +74,8 @@ pub enum Reason {
     Processes,
     /// A budget's worst case would be passed.
     Budget,
+    /// The same for a budget of the item's source.
+    SourceBudget,
     /// The provider refuses more work until a stated time.
     ProviderLimit,
     /// The provider does not answer, or only with errors of its own.
@@ -118,6 +120,8 @@ pub enum Reason {
     OutOfQuery,
     /// A session for it is running.
     InFlight,
+    /// A rule of the configuration says that triage is enough.
+    TriageOnly,
     /// The configuration does not name its source any more; it is queued again when it does.
     SourceRemoved,
 }
@@ -133,7 +137,8 @@ impl Reason {
             Self::Load => "limits.max_load_per_core",
             Self::Memory => "limits.min_free_memory, limits.max_memory_pressure",
             Self::Processes => "limits.max_processes",
-            Self::Budget => "budget.per_run, budget.per_day",
+            Self::Budget => "budget.per_run, budget.per_day, budget.per_month",
+            Self::SourceBudget => "budget_per_day and budget_per_month of its source",
             Self::RunDeadline => "timeouts.run",
             Self::AttemptsExhausted => "limits.max_attempts",
             _ => return None,

@@ -72,6 +72,19 @@ pub(super) async fn root_read_for(
     Ok(built.filter(|root| root.is_dir()))
 }
 
+/// Whether the finding of an interrupted session is left in the tracker: as the rule says that applied
+/// when the item was queued, or its source.
+pub(super) async fn writes_back(cx: &RunContext, item: &ItemKey) -> Result<bool, RunError> {
+    let events = cx.store().events().of_item(item.clone()).await?;
+    let rule = events.into_iter().rev().find_map(|recorded| match recorded.event {
+        Event::RuleMatched { rule, .. } => Some(rule),
+        _ => None,
+    });
+    let by_rule = rule.and_then(|name| cx.config.rule_named(&name)?.write_back);
+    let by_source = || cx.config.source_of(item).is_some_and(|source| source.write_back);
+    Ok(cx.edges.publisher_of(item).is_some() && by_rule.unwrap_or_else(by_source))
+}
+
 /// Runs the session and checks its finding.
 pub(super) async fn run_session(
     cx: &RunContext,
@@ -89,7 +102,9 @@ pub(super) async fn run_session(
     Ok(match launch(cx, request).await? {
         Launched::Ended(session) => {
             let EndedSession { id, attempt, end, fault } = *session;
-            let result = result_of(cx, id, item.key(), end, attempt, Some(&context.root)).await;
+            let comments =
+                cx.edges.publisher_of(item.key()).is_some() && cx.config.writes_back(item.facts());
+            let result = result_of(cx, id, end, attempt, Some(&context.root), comments).await;
             Analysis::Ended { session: id, result, fault }
         }
         Launched::Refused(reason) => Analysis::Refused(reason),
@@ -124,14 +139,14 @@ pub(super) async fn prompt(
 pub(super) async fn result_of(
     cx: &RunContext,
     session: SessionId,
-    item: &ItemKey,
     end: SessionEnd,
     attempt: u32,
     root: Option<&Path>,
+    comments: bool,
 ) -> DeepResult {
     let outcome = match end.outcome {
         Outcome::Completed => match finding_in(&end, root) {
-            Ok(finding) => return finished(cx, session, item, finding).await,
+            Ok(finding) => return finished(cx, session, finding, comments).await,
             Err(why) => Outcome::BadOutput { why },
         },
         other => other,
@@ -175,14 +190,14 @@ pub(super) fn failed(
 async fn finished(
     cx: &RunContext,
     session: SessionId,
-    item: &ItemKey,
     mut finding: Finding,
+    comments: bool,
 ) -> DeepResult {
     let removed = cx.edges.secrets.held().await.remove_from_all(finding.texts_mut());
     if removed > 0 {
         tracing::error!(session_id = %session, texts = removed, "removed one of heartbeat's credentials from a finding");
     }
-    let comment = cx.edges.publisher_of(item).map(|_| analyze::markdown(&finding));
+    let comment = comments.then(|| analyze::markdown(&finding));
     let made_with = MadeWith {
         model: cx.config.analyze.model.clone(),
         prompt: cx.prompts.version().to_owned(),
@@ -235,7 +250,9 @@ pub(super) async fn record(
         }
         Analysis::Refused(reason) => {
             cx.journal.items().defer(vec![key], reason).await?;
-            Ok(ItemEnd { close: Some(reason), fault: None })
+            // The budget of one source says nothing about the others.
+            let close = Some(reason).filter(|reason| *reason != Reason::SourceBudget);
+            Ok(ItemEnd { close, fault: None })
         }
         Analysis::Taken => Ok(ItemEnd::default()),
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Edges, RunError};
 use crate::event::{Event, Reason, Sink as _, Trigger};
 use crate::model::text::seconds;
-use crate::model::{ItemKey, RunId, Stage};
+use crate::model::{ItemKey, RunId, Stage, WorkItem};
 use crate::prompt::Prompts;
 use crate::schedule::Schedule;
 use crate::session::stop::StopState;
@@ -48,6 +48,11 @@ impl RunContext {
     ) -> Self {
         let stop = RunStop::new(stop, &config);
         Self { id, trigger, config, prompts, journal, edges, stop }
+    }
+
+    /// The same with what the rules change for the analysis of this item.
+    pub(super) fn for_item(&self, item: &WorkItem) -> Self {
+        Self { config: self.config.for_item(item), ..self.clone() }
     }
 
     pub(super) fn store(&self) -> &Store {

@@ -51,6 +51,9 @@ pub struct DryRunDecision {
     pub decision: Decision,
     /// Why.
     pub reason: Reason,
+    /// The rule that applies, and what it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// Sizes before and after cleaning; only for work of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<TextStats>,
@@ -82,14 +85,14 @@ pub async fn dry_run(cx: &RunContext) -> Result<DryRun, RunError> {
     let before = cx.store().events().last_number().await?;
     let (Queues { untriaged, triaged }, unread) = sources::read_all(cx).await?.into_parts();
     cx.journal.flush().await?;
-    let (triage_cost, deep_cost) = (cx.config.triage.max_cost, cx.config.analyze.max_cost);
+    let triage_cost = cx.config.triage.max_cost;
     let triage = triage::prompts(cx, &untriaged).await?.into_iter();
     let mut prompts: Vec<_> =
         triage.map(|words| prompt(Stage::Triage, None, words, triage_cost)).collect();
     // Each may be followed by one more, for the items without a usable verdict.
     let again = prompts.len();
     let queue = in_order(triaged.into_iter().chain(untriaged).collect(), &cx.config.order);
-    let (deep, mut trouble) = deep_prompts(cx, &queue, deep_cost).await?;
+    let (deep, mut trouble) = deep_prompts(cx, &queue).await?;
     prompts.extend(deep);
     trouble.extend(unread.err().map(|error| error.to_string()));
     let wanted: Usd = prompts.iter().map(|prompt| prompt.worst_case).sum();
@@ -115,6 +118,8 @@ async fn decisions_after(
     let queued: HashMap<&ItemKey, &CleanItem> =
         queue.iter().map(|item| (item.key(), &item.item)).collect();
     let (mut decisions, mut positions) = (Vec::<DryRunDecision>::new(), HashMap::new());
+    // A rule is told before the page of its item is stored.
+    let mut rules: HashMap<ItemKey, String> = HashMap::new();
     loop {
         let events = cx.store().events().after(before, EVENTS_AT_ONCE).await?;
         let Some(last) = events.last() else { return Ok(decisions) };
@@ -126,7 +131,23 @@ async fn decisions_after(
                     let alarms = queued.map(|item| item.alarms).filter(|alarms| alarms.any());
                     let text = queued.map(|item| item.stats);
                     positions.insert(item.clone(), decisions.len());
-                    decisions.push(DryRunDecision { item, title, decision, reason, text, alarms });
+                    let rule = rules.remove(&item);
+                    decisions.push(DryRunDecision {
+                        item,
+                        title,
+                        decision,
+                        reason,
+                        rule,
+                        text,
+                        alarms,
+                    });
+                }
+                Event::RuleMatched { item, rule, changes } => {
+                    let rule = format!("{rule}: {changes}");
+                    match positions.get(&item).and_then(|at: &usize| decisions.get_mut(*at)) {
+                        Some(decided) => decided.rule = Some(rule),
+                        None => drop(rules.insert(item, rule)),
+                    }
                 }
                 Event::ItemDeferred { item, reason } => {
                     let position = positions.get(&item);
@@ -144,14 +165,15 @@ async fn decisions_after(
 async fn deep_prompts(
     cx: &RunContext,
     queue: &[QueuedItem],
-    worst_case: Usd,
 ) -> Result<(Vec<DryRunPrompt>, Vec<String>), RunError> {
     let most = usize::try_from(cx.config.limits.max_deep_per_run).unwrap_or(usize::MAX);
     let (mut prompts, mut trouble) = (Vec::new(), Vec::new());
-    for item in queue.iter().take(most) {
+    for item in queue.iter().filter(|item| !triage::is_triage_only(cx, item)).take(most) {
+        let cx = &cx.for_item(item.facts());
         match analyse::context_for(cx, item).await {
             Ok(context) => {
                 let words = analyse::prompt(cx, item, &context).await?;
+                let worst_case = cx.config.analyze.max_cost;
                 prompts.push(prompt(Stage::Deep, Some(item.key().clone()), words, worst_case));
             }
             Err(missing) => {

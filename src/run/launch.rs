@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::context::deferral_reason;
 use super::provider::{self, Meaning, ProviderGate};
-use super::{RunContext, RunError};
+use super::{RunContext, RunError, budget};
 use crate::event::{Event, Reason};
 use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
@@ -18,7 +18,7 @@ use crate::prompt::Rendered;
 use crate::schedule::day_in;
 use crate::session::{Job, StopHandle};
 use crate::settings::credential_in;
-use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
+use crate::store::{Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is tried again.
 const RETRY_GATE: Duration = Duration::from_millis(500);
@@ -77,11 +77,15 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
             Ok(attempt) => attempt,
             Err(ClaimRefusal::Taken(_)) => return Ok(Launched::Taken),
             Err(ClaimRefusal::Budget(refusal)) => {
-                return Ok(refuse(cx, &launch, Reason::Budget, refusal.to_string()));
+                let reason = match refusal.of_source {
+                    true => Reason::SourceBudget,
+                    false => Reason::Budget,
+                };
+                return Ok(refuse(cx, &launch, reason, refusal.to_string()));
             }
         };
         let signal = cx.stop.signal().and(&launch.stop);
-        let job = job_for(&launch, &claim, attempt);
+        let job = job_for(cx, &launch, &claim, attempt);
         fault::point();
         let performed = cx.edges.sessions.perform(job, signal).await;
         fault::point();
@@ -170,7 +174,7 @@ async fn wait_for_gates(
 
 /// The claim of a session that has not started yet.
 pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, String)>) -> Claim {
-    let budget = &cx.config.budget;
+    let item = subject.first().map(|(key, _)| key.clone()).filter(|_| stage == Stage::Deep);
     Claim {
         session: SessionId(uuid::Uuid::now_v7()),
         run: cx.id,
@@ -180,13 +184,13 @@ pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, St
             Stage::Triage => cx.config.triage.max_cost,
             Stage::Deep => cx.config.analyze.max_cost,
         },
-        caps: BudgetCaps { per_run: budget.per_run, per_day: budget.per_day },
+        caps: budget::caps(cx, item.as_ref()),
         day: day_in(&cx.config.schedule.timezone, cx.now()),
         max_attempts: cx.config.limits.max_attempts,
     }
 }
 
-fn job_for(launch: &Launch, claim: &Claim, attempt: u32) -> Job {
+fn job_for(cx: &RunContext, launch: &Launch, claim: &Claim, attempt: u32) -> Job {
     Job {
         session: SessionRef {
             id: claim.session,
@@ -197,6 +201,7 @@ fn job_for(launch: &Launch, claim: &Claim, attempt: u32) -> Job {
         },
         prompt: launch.prompt.clone(),
         repository: launch.repository.clone(),
+        analyze: (launch.stage == Stage::Deep).then(|| cx.config.analyze.clone()),
     }
 }
 

@@ -13,6 +13,7 @@
 //! agent, on the simulators, and in tests.
 
 mod analyse;
+mod budget;
 mod clean;
 mod context;
 mod dry_run;
@@ -70,6 +71,7 @@ async fn analyse(
     item: QueuedItem,
     stop: StopHandle,
 ) -> Result<pool::ItemEnd, RunError> {
+    let cx = cx.for_item(item.facts());
     let Some(item) = recheck::still_wanted(&cx, item).await? else {
         return Ok(pool::ItemEnd::default());
     };

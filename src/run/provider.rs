@@ -84,7 +84,7 @@ async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
     }
     let (id, run) = (claim.session, claim.run);
     let session = SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 };
-    let job = Job { session, prompt: probe_prompt(), repository: None::<PathBuf> };
+    let job = Job { session, prompt: probe_prompt(), repository: None::<PathBuf>, analyze: None };
     fault::point();
     let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;
     fault::point();

@@ -7,8 +7,9 @@ use jiff::SignedDuration;
 
 use super::clean::{CleanPage, without_texts};
 use super::first_run::{self, FirstRunStep};
-use super::{RunContext, RunError, Tracker};
+use super::{RunContext, RunError, Tracker, budget};
 use crate::dedupe::{FingerprintInputs, Plan, ReadItem, fingerprint, raw_fingerprint};
+use crate::event::{Decision, Event};
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, WorkItem};
 use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
@@ -22,6 +23,7 @@ pub(super) struct SourceReading {
     pages: PageReader,
     first_run: FirstRunStep,
     undelivered: Undelivered,
+    out_of_budget: bool,
     items: u64,
     vanished: u64,
 }
@@ -43,12 +45,18 @@ impl SourceReading {
         also.extend(
             undelivered.keys().filter(|id| !also.contains(id)).copied().collect::<Vec<_>>(),
         );
-        let overlap = cx.config.source_named(&tracker.name).map(|source| source.overlap);
+        let config = cx.config.source_named(&tracker.name);
+        let out_of_budget = match config {
+            Some(source) => budget::is_exhausted(cx, source).await?,
+            None => false,
+        };
+        let overlap = config.map(|source| source.overlap);
         let overlap = SignedDuration::try_from(overlap.unwrap_or_default()).unwrap_or_default();
         let changed_since = cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor));
         let pages = PageReader::open(cx, &tracker, FetchRequest { changed_since, also }).await?;
         let undelivered = Undelivered { source: tracker.name.clone(), runs: undelivered };
-        Ok(Self { tracker, pages, first_run, undelivered, items: 0, vanished: 0 })
+        let (items, vanished) = (0, 0);
+        Ok(Self { tracker, pages, first_run, undelivered, out_of_budget, items, vanished })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -84,13 +92,20 @@ impl SourceReading {
         let cleaned = page.items.iter().map(|item| item.facts.id);
         let delivered = cleaned.chain(page.failed.iter().map(|item| item.id));
         self.undelivered.note(delivered, page.undelivered, page.vanished, &mut record);
-        let items = read_items(cx, page.items, page.failed, baseline);
+        let traits = (baseline, self.out_of_budget);
+        let items = read_items(cx, page.items, page.failed, traits);
         let seen = items.iter().map(|read| (read.item.facts.key.clone(), read.fingerprint.clone()));
         let known = cx.store().items().known(seen.collect()).await?;
         let now = cx.now();
         for read in items {
             let known = known.get(&read.item.facts.key);
+            let rule = matched_rule(cx, &read);
             let (planned, over_limit) = plan.add(read, known, now);
+            let is_work =
+                matches!(planned.decision, Decision::New | Decision::Changed | Decision::Deferred);
+            if let Some(matched) = rule.filter(|_| is_work && !baseline) {
+                cx.emit(matched);
+            }
             record.planned.push(planned);
             record.over_limit.extend(over_limit);
         }
@@ -118,12 +133,19 @@ pub(super) struct SourceFigures {
     pub(super) requests: u64,
 }
 
+/// Says which rule applies to an item.
+fn matched_rule(cx: &RunContext, read: &ReadItem) -> Option<Event> {
+    let facts = &read.item.facts;
+    let (rule, effect) = cx.config.rule_for(facts)?;
+    Some(Event::RuleMatched { item: facts.key.clone(), rule, changes: effect.changes() })
+}
+
 /// The items of a page with their fingerprints; those that could not be cleaned come without texts.
 fn read_items(
     cx: &RunContext,
     items: Vec<CleanItem>,
     failed: Vec<WorkItem>,
-    baseline: bool,
+    (baseline, out_of_budget): (bool, bool),
 ) -> Vec<ReadItem> {
     let inputs = FingerprintInputs {
         prompt_version: cx.prompts.version(),
@@ -139,6 +161,7 @@ fn read_items(
         fingerprint,
         readable,
         baseline,
+        out_of_budget,
     };
     clean.chain(failed).map(read).collect()
 }

@@ -42,9 +42,7 @@ async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunErro
     let (key, print) = (item.key().clone(), item.fingerprint.clone());
     let claim = claim_for(cx, Stage::Deep, vec![(key.clone(), print.clone())]);
     // It cost nothing, so it is counted whatever was spent.
-    let no_cap = Usd::from_micros(i64::MAX);
-    let caps = BudgetCaps { per_run: no_cap, per_day: no_cap };
-    let claim = Claim { worst_case: Usd::ZERO, caps, ..claim };
+    let claim = Claim { worst_case: Usd::ZERO, caps: BudgetCaps::NONE, ..claim };
     let session = claim.session;
     let Ok(attempt) = cx.journal.claims().take(claim).await? else { return Ok(()) };
     let result = analyse::failed(cx, session, Outcome::Panicked, attempt);
@@ -63,7 +61,15 @@ async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), Run
         verdicts.filter_map(|verdict| numbers.own(verdict, |_, _| false)).collect();
     let mut judged = |(key, fingerprint): (ItemKey, String)| {
         let verdict = verdicts.remove(&key)?;
-        Some(TriageResult { key, fingerprint, verdict, from_model: true, park: None, parts: None })
+        Some(TriageResult {
+            key,
+            fingerprint,
+            verdict,
+            from_model: true,
+            park: None,
+            triage_only: false,
+            parts: None,
+        })
     };
     let results = left.subject.into_iter().filter_map(&mut judged).collect();
     Ok(cx.journal.results().apply_triage(Some(left.session), results).await?)
@@ -74,7 +80,8 @@ async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunEr
     let end =
         SessionEnd { output: left.output, usage: left.usage, ..SessionEnd::empty(left.outcome) };
     let root = analyse::root_read_for(cx, key.clone()).await?;
+    let comments = analyse::writes_back(cx, &key).await?;
     let result =
-        analyse::result_of(cx, left.session, &key, end, left.attempt, root.as_deref()).await;
+        analyse::result_of(cx, left.session, end, left.attempt, root.as_deref(), comments).await;
     Ok(cx.journal.results().apply_deep(left.session, cx.id, key, print, result).await?)
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, analyse, recover};
+use super::{RunContext, RunError, analyse, budget, recover};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
@@ -25,7 +25,8 @@ type Untriaged = HashMap<ItemKey, QueuedItem>;
 /// Gives every item a verdict and returns those for deep analysis, in the queue's order. Verdicts
 /// of earlier runs still apply.
 pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedItem>, RunError> {
-    let Queues { untriaged, triaged: mut deep } = queues;
+    let Queues { untriaged, triaged } = queues;
+    let mut deep = settle_by_rule(cx, triaged).await?;
     let (mut failed, mut fault) = (0, None);
     if !untriaged.is_empty() {
         let planned = unless_panic(plan(cx.clone(), untriaged.clone())).await;
@@ -45,8 +46,40 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
             cx.refuse_for(None, &fault);
             Err(fault)
         }
-        None => Ok(in_order(deep, &cx.config.order)),
+        None => Ok(in_order(with_budget(cx, deep).await?, &cx.config.order)),
     }
+}
+
+/// Items with a verdict of an earlier run for which a rule now says that triage is enough are
+/// finished; the others are returned.
+async fn settle_by_rule(
+    cx: &RunContext,
+    triaged: Vec<QueuedItem>,
+) -> Result<Vec<QueuedItem>, RunError> {
+    let (settled, deep): (Vec<_>, Vec<_>) =
+        triaged.into_iter().partition(|item| is_triage_only(cx, item));
+    let verdict = |item: &QueuedItem| item.verdict.clone().map(|verdict| (item.clone(), verdict));
+    let verdicts = settled.iter().filter_map(verdict);
+    let results: Vec<_> =
+        verdicts.map(|(item, verdict)| result(cx, &item, verdict, true, None)).collect();
+    if !results.is_empty() {
+        cx.journal.results().apply_triage(None, results).await?;
+    }
+    Ok(deep)
+}
+
+pub(super) fn is_triage_only(cx: &RunContext, item: &QueuedItem) -> bool {
+    cx.config.rule_for(item.facts()).is_some_and(|(_, rule)| rule.triage_only)
+}
+
+/// Items of a source whose own budget is used up wait, and take no place of the others.
+async fn with_budget(cx: &RunContext, deep: Vec<QueuedItem>) -> Result<Vec<QueuedItem>, RunError> {
+    let exhausted = budget::exhausted_sources(cx).await?;
+    let (waiting, deep): (Vec<_>, Vec<_>) =
+        deep.into_iter().partition(|item| exhausted.contains(item.key().source()));
+    let waiting: Vec<_> = waiting.iter().map(|item| item.key().clone()).collect();
+    cx.journal.items().defer(waiting, Reason::SourceBudget).await?;
+    Ok(deep)
 }
 
 /// The prompts of this run's triage sessions, for a dry run.
@@ -230,7 +263,7 @@ impl<'a> Triage<'a> {
         remove_secrets(self.cx, &mut verdicts).await;
         let verdicts = batch.own_verdicts(verdicts);
         let known = |(key, verdict): &(ItemKey, Verdict)| {
-            Some(result(self.items.get(key)?, verdict.clone(), true, None))
+            Some(result(self.cx, self.items.get(key)?, verdict.clone(), true, None))
         };
         let results: Vec<_> = verdicts.iter().filter_map(known).collect();
         self.cx.journal.results().apply_triage(Some(session), results).await?;
@@ -248,7 +281,7 @@ impl<'a> Triage<'a> {
                 Destination::Person => Some(Reason::ForAPerson),
             };
             verdicts.push((item.key().clone(), fallback.verdict.clone()));
-            results.push(result(item, fallback.verdict, false, park));
+            results.push(result(self.cx, item, fallback.verdict, false, park));
         }
         self.cx.journal.results().apply_triage(None, results).await?;
         self.send_on(verdicts);
@@ -259,7 +292,8 @@ impl<'a> Triage<'a> {
     fn send_on(&mut self, verdicts: Vec<(ItemKey, Verdict)>) {
         let deep = verdicts.into_iter().filter(|(_, verdict)| verdict.needs_deep_analysis);
         for (key, verdict) in deep {
-            if let Some(item) = self.items.remove(&key) {
+            let goes_on = self.items.get(&key).is_some_and(|item| !is_triage_only(self.cx, item));
+            if let Some(item) = self.items.remove(&key).filter(|_| goes_on) {
                 self.deep.push(QueuedItem { verdict: Some(verdict), ..item });
             }
         }
@@ -321,6 +355,7 @@ pub(super) async fn remove_secrets(cx: &RunContext, verdicts: &mut [Verdict]) {
 }
 
 fn result(
+    cx: &RunContext,
     item: &QueuedItem,
     verdict: Verdict,
     from_model: bool,
@@ -328,5 +363,6 @@ fn result(
 ) -> TriageResult {
     let (key, fingerprint) = (item.key().clone(), item.fingerprint.clone());
     let parts = Some(ItemParts::of(&item.item));
-    TriageResult { key, fingerprint, verdict, from_model, park, parts }
+    let triage_only = is_triage_only(cx, item);
+    TriageResult { key, fingerprint, verdict, from_model, park, triage_only, parts }
 }

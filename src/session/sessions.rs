@@ -17,7 +17,7 @@ use crate::ports::LedgerError;
 use crate::private;
 use crate::process::program;
 use crate::prompt::Rendered;
-use crate::settings::{AgentKind, Config, Environment};
+use crate::settings::{AgentKind, Analyze, Config, Environment};
 
 /// One session's work, ready to start.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct Job {
     pub prompt: Rendered,
     /// The code base it may read; none: an empty folder.
     pub repository: Option<PathBuf>,
+    /// Model and limits of an analysis, as a rule may change them; none: those of the configuration.
+    pub analyze: Option<Analyze>,
 }
 
 /// Runs sessions under supervision.
@@ -53,16 +55,18 @@ struct Configured {
     program: PathBuf,
     /// Its command: the program and arguments that go before ours.
     command: Vec<String>,
+    config: Arc<Config>,
 }
 
 impl Configured {
-    fn new(kind: AgentKind, config: &Config, environment: &Environment, state: &Path) -> Self {
+    fn new(kind: AgentKind, config: Arc<Config>, environment: &Environment, state: &Path) -> Self {
         let command = config.command_of(kind).to_vec();
         let lookup = |name: &str| environment.raw(name).map(OsStr::to_owned);
         Self {
-            agent: of_kind(kind, config, &kept_folder(state), lookup),
+            agent: of_kind(kind, &config, &kept_folder(state), lookup),
             program: resolve_program(&command[0], environment),
             command,
+            config,
         }
     }
 }
@@ -71,7 +75,8 @@ impl Configured {
 pub struct SupervisedSessions {
     supervisor: Supervisor,
     /// Triage's and deep analysis'.
-    agents: [Configured; 2],
+    agents: [Arc<Configured>; 2],
+    environment: Environment,
     config: Arc<Config>,
     scratch: PathBuf,
 }
@@ -86,23 +91,40 @@ impl SupervisedSessions {
     ) -> Self {
         Self {
             supervisor,
-            agents: [Stage::Triage, Stage::Deep]
-                .map(|stage| Configured::new(config.agent_of(stage), config, environment, state)),
+            agents: [Stage::Triage, Stage::Deep].map(|stage| {
+                let kind = config.agent_of(stage);
+                Arc::new(Configured::new(kind, Arc::clone(config), environment, state))
+            }),
+            environment: environment.clone(),
             scratch: state.join("scratch"),
             config: Arc::clone(config),
         }
     }
 
-    fn agent_of(&self, stage: Stage) -> &Configured {
-        match stage {
-            Stage::Triage => &self.agents[0],
-            Stage::Deep => &self.agents[1],
+    /// The agent of a session, with what a rule changed for it.
+    fn agent_for(&self, job: &Job) -> Arc<Configured> {
+        let stage = job.session.stage;
+        match job.analyze.as_ref().filter(|analyze| **analyze != self.config.analyze) {
+            None => match stage {
+                Stage::Triage => Arc::clone(&self.agents[0]),
+                Stage::Deep => Arc::clone(&self.agents[1]),
+            },
+            Some(analyze) => {
+                let config = Config { analyze: analyze.clone(), ..Config::clone(&self.config) };
+                let kind = config.agent_of(stage);
+                let state = self.state_folder();
+                Arc::new(Configured::new(kind, Arc::new(config), &self.environment, state))
+            }
         }
     }
 
-    fn spec(&self, job: Job) -> io::Result<SessionSpec> {
+    fn state_folder(&self) -> &Path {
+        self.scratch.parent().unwrap_or(&self.scratch)
+    }
+
+    fn spec(&self, configured: &Configured, job: Job) -> io::Result<SessionSpec> {
         let stage = job.session.stage;
-        let Configured { agent, program, command } = self.agent_of(stage);
+        let Configured { agent, program, command, config } = configured;
         let scratch = self.scratch.join(job.session.id.to_string());
         let empty = scratch.join("empty");
         for folder in [&scratch, &empty, &scratch.join(HOME_DIR), &scratch.join(TMP_DIR)] {
@@ -129,20 +151,20 @@ impl SupervisedSessions {
         let mut args: Vec<_> = command[1..].iter().map(Into::into).collect();
         args.extend(agent.args(&task));
         let env = agent.env(&task);
-        let mut limits = limits(&self.config, stage);
+        let mut limits = limits(config, stage);
         agent.limits(stage, &mut limits);
         Ok(SessionSpec {
             program: program.clone(),
-            price: self.config.agent.price.get(self.config.model_of(stage)).copied(),
+            price: config.agent.price.get(config.model_of(stage)).copied(),
             args,
-            confinement: Some(self.confinement(&task, &env, &cwd)),
+            confinement: Some(self.confinement(configured, &task, &env, &cwd)),
             env,
             cwd,
             stdin: agent.stdin(&task),
             limits,
             worst_case: match stage {
-                Stage::Triage => self.config.triage.max_cost,
-                Stage::Deep => self.config.analyze.max_cost,
+                Stage::Triage => config.triage.max_cost,
+                Stage::Deep => config.analyze.max_cost,
             },
             scratch,
             session: job.session,
@@ -153,17 +175,26 @@ impl SupervisedSessions {
 
 impl SupervisedSessions {
     /// What the agent may touch in this session.
-    fn confinement(&self, task: &Task, env: &[(OsString, OsString)], cwd: &Path) -> Confinement {
-        let Configured { agent, program, command } = self.agent_of(task.stage);
-        let more = &self.config.agent;
+    fn confinement(
+        &self,
+        configured: &Configured,
+        task: &Task,
+        env: &[(OsString, OsString)],
+        cwd: &Path,
+    ) -> Confinement {
+        let Configured { agent, program, command, config } = configured;
+        let more = &config.agent;
         let mut write = more.write_paths.clone();
         write.extend(agent.own_folders(task));
         let mut read = more.read_paths.clone();
         read.extend(named_files(command));
         let allowed = Allowed { read, write, ports: more.connect_ports.clone() };
-        let state = self.scratch.parent().unwrap_or(&self.scratch);
-        let mut made =
-            Confinement::for_program(program, env).with(&task.scratch, cwd, state, &allowed);
+        let mut made = Confinement::for_program(program, env).with(
+            &task.scratch,
+            cwd,
+            self.state_folder(),
+            &allowed,
+        );
         agent.confine(task, &mut made);
         made
     }
@@ -192,7 +223,8 @@ impl Sessions for SupervisedSessions {
         stop: StopSignal,
     ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
         Box::pin(async move {
-            let spec = self.spec(job).map_err(|source| LedgerError::Folder {
+            let agent = self.agent_for(&job);
+            let spec = self.spec(&agent, job).map_err(|source| LedgerError::Folder {
                 path: self.scratch.clone(),
                 source: Arc::new(source),
             })?;
@@ -204,8 +236,7 @@ impl Sessions for SupervisedSessions {
                 session_id = %spec.session.id,
                 work_item_id = spec.session.item.as_ref().map(tracing::field::display),
             );
-            let agent = &*self.agent_of(spec.session.stage).agent;
-            let ended = self.supervisor.run(spec, agent, stop).instrument(span).await;
+            let ended = self.supervisor.run(spec, &*agent.agent, stop).instrument(span).await;
             if ended.is_err() {
                 // Nothing was started; the supervisor removes it in every other case.
                 drop(private::remove_folder(&scratch));

@@ -6,6 +6,7 @@
 mod agent;
 mod environment;
 pub mod human;
+mod rule;
 mod secrets;
 mod source;
 
@@ -13,6 +14,7 @@ pub use agent::{
     Agent, AgentAuth, AgentKind, Codex, Copilot, CopilotProvider, CopilotWire, Price, stage_agent,
 };
 pub use environment::Environment;
+pub use rule::Rule;
 pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
 pub use source::{Source, SourceAuth, SourceKind, SourceMode};
 
@@ -33,6 +35,9 @@ pub struct Config {
     /// `[[sources]]`, each complete; empty: there is only `[source]`.
     #[serde(default, rename = "sources", skip_serializing_if = "Vec::is_empty")]
     pub source_list: Vec<Source>,
+    /// `[[rules]]`, the first that matches an item applies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
     pub schedule: Schedule,
     pub repository: Repository,
     pub fixes: Fixes,
@@ -59,7 +64,9 @@ impl Config {
     /// all of theirs.
     pub fn shortest_run(&self) -> Duration {
         let ending = self.timeouts.grace.saturating_add(self.timeouts.drain);
-        [self.triage.timeout, ending, self.analyze.timeout, ending, Duration::from_mins(1)]
+        let by_rules = self.rules.iter().filter_map(|rule| rule.timeout).max().unwrap_or_default();
+        let analysis = self.analyze.timeout.max(by_rules);
+        [self.triage.timeout, ending, analysis, ending, Duration::from_mins(1)]
             .into_iter()
             .fold(Duration::ZERO, Duration::saturating_add)
     }
@@ -154,6 +161,7 @@ pub struct Analyze {
     pub agent: Option<AgentKind>,
     pub search: bool,
     pub model: String,
+    pub effort: String,
     pub fallback_model: String,
     pub max_turns: u32,
     pub max_files_read: u32,
@@ -234,6 +242,8 @@ pub struct Timeouts {
 pub struct Budget {
     pub per_run: Usd,
     pub per_day: Usd,
+    /// Zero: no limit.
+    pub per_month: Usd,
 }
 
 /// `[dedupe]`

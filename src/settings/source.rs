@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Config, Route, human};
-use crate::model::ItemKey;
+use crate::model::{ItemKey, Usd};
 
 /// One tracker project or query. What only one kind of tracker has is documented there as such.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,10 @@ pub struct Source {
     pub repository: PathBuf,
     pub routes: Vec<Route>,
     pub schedule: String,
+    /// Zero: no limit of its own.
+    pub budget_per_day: Usd,
+    /// Zero: no limit of its own.
+    pub budget_per_month: Usd,
 }
 
 /// Which tracker a source is.

@@ -10,11 +10,26 @@ use super::subjects::{Budget, Reader};
 use super::{Sql, StoreError};
 use crate::model::{RunId, SessionId, Stage, Usd};
 
-/// What may be spent.
+/// What may be spent. Without a cap there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetCaps {
     pub per_run: Usd,
     pub per_day: Usd,
+    pub per_month: Option<Usd>,
+    /// On the items of one source.
+    pub source_per_day: Option<Usd>,
+    pub source_per_month: Option<Usd>,
+}
+
+impl BudgetCaps {
+    /// Nothing is refused.
+    pub const NONE: Self = Self {
+        per_run: Usd::from_micros(i64::MAX),
+        per_day: Usd::from_micros(i64::MAX),
+        per_month: None,
+        source_per_day: None,
+        source_per_month: None,
+    };
 }
 
 /// A reservation that would pass a cap.
@@ -25,6 +40,8 @@ pub struct BudgetCaps {
 )]
 pub struct BudgetRefusal {
     pub window: &'static str,
+    /// It is a budget of the item's source.
+    pub of_source: bool,
     pub cap: Usd,
     /// Spent and reserved so far.
     pub committed: Usd,
@@ -48,12 +65,21 @@ impl Spending {
     }
 }
 
+/// Money for the items of one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct SourceSpending {
+    pub day: Spending,
+    pub month: Spending,
+}
+
 /// Who reserves, for what.
 pub(super) struct Reservation<'a> {
     pub session: SessionId,
     pub run: RunId,
     pub stage: Stage,
     pub day: &'a str,
+    /// Of the item that it is about; none: of several.
+    pub source: Option<&'a str>,
     pub worst_case: Usd,
 }
 
@@ -64,25 +90,33 @@ pub(super) fn reserve(
     caps: BudgetCaps,
 ) -> Sql<Result<(), BudgetRefusal>> {
     let wanted = reservation.worst_case;
-    let windows = [
-        ("run", caps.per_run, in_run(transaction, reservation.run)?),
-        ("day", caps.per_day, on_day(transaction, reservation.day)?),
+    let Reservation { run, day, source, .. } = *reservation;
+    let month = month_of(day);
+    let mut windows = vec![
+        ("run", false, caps.per_run, in_run(transaction, run)?),
+        ("day", false, caps.per_day, on_days(transaction, day)?),
     ];
-    for (window, cap, so_far) in windows {
+    if let Some(cap) = caps.per_month {
+        windows.push(("month", false, cap, on_days(transaction, &month)?));
+    }
+    if let Some((source, cap)) = source.zip(caps.source_per_day) {
+        let so_far = of_source(transaction, source, day)?;
+        windows.push(("day for its source", true, cap, so_far));
+    }
+    if let Some((source, cap)) = source.zip(caps.source_per_month) {
+        let so_far = of_source(transaction, source, &month)?;
+        windows.push(("month for its source", true, cap, so_far));
+    }
+    for (window, of_source, cap, so_far) in windows {
         let committed = so_far.committed();
         if committed + wanted > cap {
-            return Ok(Err(BudgetRefusal { window, cap, committed, wanted }));
+            return Ok(Err(BudgetRefusal { window, of_source, cap, committed, wanted }));
         }
     }
     transaction.execute(
-        "INSERT INTO budget (session, run, stage, day, reserved) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![
-            reservation.session,
-            reservation.run,
-            reservation.stage.into_str(),
-            reservation.day,
-            wanted
-        ],
+        "INSERT INTO budget (session, run, stage, day, reserved, source)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![reservation.session, run, reservation.stage.into_str(), day, wanted, source],
     )?;
     Ok(Ok(()))
 }
@@ -127,8 +161,20 @@ fn in_run(connection: &Connection, run: RunId) -> Sql<Spending> {
     connection.query_row(&format!("{SUMS} WHERE run = ?1"), [run], spending)
 }
 
-fn on_day(connection: &Connection, day: &str) -> Sql<Spending> {
-    connection.query_row(&format!("{SUMS} WHERE day = ?1"), [day], spending)
+/// `2026-11-16` is a day, `2026-11` a month.
+fn on_days(connection: &Connection, days: &str) -> Sql<Spending> {
+    let sql = format!("{SUMS} WHERE day >= ?1 AND day <= ?1 || '~'");
+    connection.query_row(&sql, [days], spending)
+}
+
+fn of_source(connection: &Connection, source: &str, days: &str) -> Sql<Spending> {
+    let sql = format!("{SUMS} WHERE day >= ?1 AND day <= ?1 || '~' AND source = ?2");
+    connection.query_row(&sql, [days, source], spending)
+}
+
+/// The month of a day, as `2026-11`.
+pub fn month_of(day: &str) -> String {
+    day.rsplit_once('-').map_or(day, |(month, _)| month).to_owned()
 }
 
 fn spending(row: &rusqlite::Row<'_>) -> Sql<Spending> {
@@ -138,7 +184,27 @@ fn spending(row: &rusqlite::Row<'_>) -> Sql<Spending> {
 impl<R: Reader> Budget<'_, R> {
     /// Money of one day, as `2026-11-16`.
     pub async fn on_day(self, day: String) -> Result<Spending, StoreError> {
-        self.read(move |connection| on_day(connection, &day)).await
+        self.read(move |connection| on_days(connection, &day)).await
+    }
+
+    /// Money of the month that this day is in.
+    pub async fn in_month_of(self, day: String) -> Result<Spending, StoreError> {
+        self.read(move |connection| on_days(connection, &month_of(&day))).await
+    }
+
+    /// Money for the items of one source, on this day and in its month.
+    pub async fn of_source(
+        self,
+        source: String,
+        day: String,
+    ) -> Result<SourceSpending, StoreError> {
+        self.read(move |connection| {
+            Ok(SourceSpending {
+                day: of_source(connection, &source, &day)?,
+                month: of_source(connection, &source, &month_of(&day))?,
+            })
+        })
+        .await
     }
 
     /// Money of one run.

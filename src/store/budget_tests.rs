@@ -1,11 +1,12 @@
 //! Money in the state: reserved, spent, estimated.
 
+use proptest::prelude::*;
+
+use super::budget::{Reservation, month_of, release, reserve, settle};
 use super::tests::{caps, claim, ended, key, ledger_row, page, planned, state};
 use super::*;
 use crate::event::Decision;
-use proptest::prelude::*;
-
-use crate::model::{FailureKind, Outcome, Phase, SessionEnd, Stage, Usage, Usd};
+use crate::model::{FailureKind, Outcome, Phase, RunId, SessionEnd, SessionId, Stage, Usage, Usd};
 use crate::ports::Ledger;
 use crate::settings::Price;
 
@@ -84,6 +85,110 @@ async fn a_session_that_cannot_be_killed_keeps_its_money_taken() {
         .unwrap();
     let spending = journal.store().budget().in_run(state.run).await.unwrap();
     assert_eq!(spending.committed(), claim.worst_case);
+}
+
+#[tokio::test]
+async fn a_month_and_a_source_have_budgets_of_their_own() {
+    let state = state().await;
+    let journal = &state.journal;
+    let items = (1..=3).map(|id| planned(id, "f1", Decision::New)).collect();
+    journal.items().record_page("ado", page(items)).await.unwrap();
+    let month = BudgetCaps { per_month: Some(Usd::from_dollars(0.7)), ..caps(5.0, 5.0) };
+    assert_eq!(journal.claims().take(claim(&state, 1, month)).await.unwrap(), Ok(1));
+    let refusal = journal.claims().take(claim(&state, 2, month)).await.unwrap().unwrap_err();
+    assert!(refusal.to_string().contains("$0.70 per month"), "{refusal}");
+    let own = Some(Usd::from_dollars(0.8));
+    let source = BudgetCaps { source_per_day: own, ..caps(5.0, 5.0) };
+    let refusal = journal.claims().take(claim(&state, 3, source)).await.unwrap().unwrap_err();
+    let ClaimRefusal::Budget(refusal) = refusal else { panic!("{refusal}") };
+    assert!(refusal.of_source, "{refusal}");
+    assert!(refusal.to_string().contains("per day for its source"), "{refusal}");
+    let triage = Claim { stage: Stage::Triage, ..claim(&state, 3, source) };
+    assert_eq!(journal.claims().take(triage).await.unwrap(), Ok(1), "triage counts for no source");
+}
+
+/// One step of a random life of budgets.
+#[derive(Debug, Clone)]
+enum Step {
+    Reserve { day: u8, source: Option<u8>, cost: i64 },
+    Settle(usize, i64),
+    Release(usize),
+}
+
+fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0..4_u8, prop::option::of(0..2_u8), 1..400_i64)
+            .prop_map(|(day, source, cost)| Step::Reserve { day, source, cost }),
+        1 => (any::<usize>(), 0..100_i64).prop_map(|(which, percent)| Step::Settle(which, percent)),
+        1 => any::<usize>().prop_map(Step::Release),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    /// I6: whatever is reserved, settled and given back in whatever order, no window of any budget
+    /// ever holds more than its cap.
+    #[test]
+    fn no_budget_is_ever_exceeded(steps in steps(), caps in proptest::array::uniform5(200..900_i64)) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut connection, folder.path()).unwrap();
+        let cap = |n: usize| Usd::from_micros(caps[n]);
+        let limits = BudgetCaps {
+            per_run: cap(0),
+            per_day: cap(1),
+            per_month: Some(cap(2)),
+            source_per_day: Some(cap(3)),
+            source_per_month: Some(cap(4)),
+        };
+        // The last two days are in another month.
+        let days = ["2026-11-29", "2026-11-30", "2026-12-01", "2026-12-02"];
+        let run = RunId(uuid::Uuid::now_v7());
+        let mut live: Vec<(SessionId, i64)> = Vec::new();
+        for step in steps {
+            let transaction = connection.transaction().unwrap();
+            match step {
+                Step::Reserve { day, source, cost } => {
+                    let session = SessionId(uuid::Uuid::now_v7());
+                    let source = source.map(|source| ["web", "server"][usize::from(source)]);
+                    let stage = if source.is_some() { Stage::Deep } else { Stage::Triage };
+                    let (day, worst_case) = (days[usize::from(day)], Usd::from_micros(cost));
+                    let wanted = Reservation { session, run, stage, day, source, worst_case };
+                    if reserve(&transaction, &wanted, limits).unwrap().is_ok() {
+                        live.push((session, cost));
+                    }
+                }
+                Step::Settle(which, percent) if !live.is_empty() => {
+                    let (session, cost) = live.swap_remove(which % live.len());
+                    settle(&transaction, session, Usd::from_micros(cost * percent / 100), false).unwrap();
+                }
+                Step::Release(which) if !live.is_empty() => {
+                    let (session, _) = live.swap_remove(which % live.len());
+                    release(&transaction, session).unwrap();
+                }
+                _ => {}
+            }
+            transaction.commit().unwrap();
+            let sum = |condition: &str| -> i64 {
+                let sql = format!("SELECT coalesce(sum(coalesce(spent, reserved)), 0) FROM budget WHERE {condition}");
+                connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+            };
+            proptest::prop_assert!(sum("1") <= caps[0]);
+            for day in days {
+                let month = month_of(day);
+                let (on, within) = (format!("day = '{day}'"), format!("day LIKE '{month}-%'"));
+                proptest::prop_assert!(sum(&on) <= caps[1]);
+                proptest::prop_assert!(sum(&within) <= caps[2]);
+                for source in ["web", "server"] {
+                    let own = |days: &str| sum(&format!("{days} AND source = '{source}'"));
+                    proptest::prop_assert!(own(&on) <= caps[3]);
+                    proptest::prop_assert!(own(&within) <= caps[4]);
+                }
+            }
+        }
+    }
 }
 
 /// What a session of any kind may leave: a cost of its own, tokens and a price, or nothing.

@@ -57,6 +57,7 @@ impl Claims<'_, Journal> {
                 run: claim.run,
                 stage: claim.stage,
                 day: &claim.day,
+                source: source_of(&claim),
                 worst_case: claim.worst_case,
             };
             if let Err(refusal) = budget::reserve(transaction, &reservation, claim.caps)? {
@@ -145,6 +146,12 @@ fn subject_key(claim: &Claim) -> ItemKey {
         .subject
         .first()
         .map_or_else(|| ItemKey::from_stored(String::new()), |(key, _)| key.clone())
+}
+
+/// Triage is about items of several sources, and counts for none of them.
+fn source_of(claim: &Claim) -> Option<&str> {
+    let first = claim.subject.first().filter(|_| claim.stage == Stage::Deep);
+    first.map(|(key, _)| key.source())
 }
 
 fn deep_item(claim: &Claim) -> Option<ItemKey> {

@@ -8,7 +8,7 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
@@ -19,6 +19,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/0008_fixes.sql"),
     include_str!("../../migrations/0009_hosts.sql"),
     include_str!("../../migrations/0010_duplicates.sql"),
+    include_str!("../../migrations/0011_source_budgets.sql"),
 ];
 
 /// The schema this binary works with.
@@ -88,6 +89,7 @@ mod tests {
         include_str!("../../tests/data/migrations/0008_sample.sql"),
         include_str!("../../tests/data/migrations/0009_sample.sql"),
         include_str!("../../tests/data/migrations/0010_sample.sql"),
+        include_str!("../../tests/data/migrations/0011_sample.sql"),
     ];
 
     #[tokio::test]

@@ -60,7 +60,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::private;
 use error::explain;
 
-pub use budget::{BudgetCaps, BudgetRefusal, Spending};
+pub use budget::{BudgetCaps, BudgetRefusal, SourceSpending, Spending};
 pub use claims::{Claim, ClaimRefusal};
 pub use crashed::close_crashed_runs;
 pub use dry::scratch_copy;

@@ -263,6 +263,7 @@ mod tests {
                 verdict: Verdict { duplicates: vec![duplicate], ..verdict },
                 from_model: true,
                 park: None,
+                triage_only: false,
                 parts: None,
             }
         };

@@ -27,6 +27,8 @@ pub struct TriageResult {
     pub from_model: bool,
     /// Left to a person instead, for this reason.
     pub park: Option<Reason>,
+    /// A rule says that triage is enough.
+    pub triage_only: bool,
     /// What was read; unknown for an answer that is applied after a crash.
     pub parts: Option<ItemParts>,
 }
@@ -223,9 +225,11 @@ fn apply_verdict(
     now: Timestamp,
     events: &mut Vec<Event>,
 ) -> Sql<()> {
-    let deep = result.verdict.needs_deep_analysis && result.park.is_none();
+    let wanted = result.verdict.needs_deep_analysis && result.park.is_none();
+    let deep = wanted && !result.triage_only;
     let (phase, reason) = match result.park {
         Some(reason) => ("parked", reason),
+        None if wanted && result.triage_only => ("done", Reason::TriageOnly),
         None if deep => ("pending", Reason::CarriedOver),
         None => ("done", Reason::NotNeeded),
     };

@@ -80,7 +80,8 @@ fn finding() -> Finding {
 }
 
 pub(super) fn caps(run: f64, day: f64) -> BudgetCaps {
-    BudgetCaps { per_run: Usd::from_dollars(run), per_day: Usd::from_dollars(day) }
+    let (per_run, per_day) = (Usd::from_dollars(run), Usd::from_dollars(day));
+    BudgetCaps { per_run, per_day, ..BudgetCaps::NONE }
 }
 
 pub(super) fn claim(state: &State, id: i64, caps: BudgetCaps) -> Claim {
@@ -209,6 +210,7 @@ async fn a_deep_item_goes_from_pending_to_done_once() {
         verdict: verdict(1, true),
         from_model: true,
         park: None,
+        triage_only: false,
         parts: None,
     };
     journal.results().apply_triage(None, vec![verdict]).await.unwrap();

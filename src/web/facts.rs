@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::budgets::{OtherBudget, other_budgets};
 use crate::breaker::provider::Hold;
 use crate::clock::Clock;
 use crate::model::{Breaker, Phase, SourceRecord, Usd};
@@ -65,6 +66,8 @@ pub struct Facts {
     pub today: Spending,
     /// The same by purpose.
     pub today_by_stage: Vec<StageSpending>,
+    /// Budgets of a month and of single sources.
+    pub other_budgets: Vec<OtherBudget>,
     /// Money of the newest run.
     pub run_spending: Spending,
     /// When the schedule fires next; none while it is paused.
@@ -145,6 +148,7 @@ impl Facts {
             agent_fault: None,
             today: Spending::default(),
             today_by_stage: Vec::new(),
+            other_budgets: Vec::new(),
             run_spending: Spending::default(),
             next_run: None,
             paused: None,
@@ -221,6 +225,7 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
         let record = record.map_err(StoreError::Unreadable)?.unwrap_or_default();
         facts.sources.push((source.name.clone(), record));
     }
+    facts.other_budgets = other_budgets(store, config, facts.now).await?;
     facts.removed_sources = store.items().of_removed_sources().await?;
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use super::budgets::OtherBudget;
 use super::facts::Facts;
 use super::health::{Health, Status};
 use crate::event::RunOutcome;
@@ -133,14 +134,17 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
         family.add("", &[("type", "cache_creation")], sum(|total| total.cache_creation_tokens));
     }),
     ("budget_limit_usd", Kind::Gauge, "Budget in US dollars, by window.", |family, facts, _| {
+        other(family, facts, |budget| budget.limit.dollars());
         family.add("", &[("window", "day")], facts.limits.per_day.dollars());
         family.add("", &[("window", "run")], facts.limits.per_run.dollars());
     }),
     ("budget_spent_usd", Kind::Gauge, "Booked for sessions that have ended, in US dollars, by window.", |family, facts, _| {
+        other(family, facts, |budget| budget.used.spent.dollars());
         family.add("", &[("window", "day")], facts.today.spent.dollars());
         family.add("", &[("window", "run")], in_progress(facts).spent.dollars());
     }),
     ("budget_reserved_usd", Kind::Gauge, "Worst-case cost of running sessions, in US dollars, by window; reserved, not spent.", |family, facts, _| {
+        other(family, facts, |budget| budget.used.reserved.dollars());
         family.add("", &[("window", "day")], facts.today.reserved.dollars());
         family.add("", &[("window", "run")], in_progress(facts).reserved.dollars());
     }),
@@ -149,6 +153,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
     }),
     ("budget_remaining_usd", Kind::Gauge, "Budget neither spent nor reserved, in US dollars, by window.", |family, facts, _| {
         let left = |cap: crate::model::Usd, used: crate::store::Spending| cap.saturating_sub(used.committed()).dollars();
+        other(family, facts, |budget| left(budget.limit, budget.used));
         family.add("", &[("window", "day")], left(facts.limits.per_day, facts.today));
         family.add("", &[("window", "run")], left(facts.limits.per_run, in_progress(facts)));
     }),
@@ -183,6 +188,15 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
         family.set(count(facts.clients));
     }),
 ];
+
+/// The same figure of budgets that only some configurations have.
+fn other(family: &mut Family<'_>, facts: &Facts, figure: impl Fn(&OtherBudget) -> f64) {
+    for budget in &facts.other_budgets {
+        let mut labels = vec![("window", budget.window)];
+        labels.extend(budget.source.as_deref().map(|source| ("source", source)));
+        family.add("", &labels, figure(budget));
+    }
+}
 
 /// Money of the run in progress.
 fn in_progress(facts: &Facts) -> crate::store::Spending {

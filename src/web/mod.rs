@@ -25,6 +25,7 @@
 mod actions;
 pub mod address;
 mod answer;
+pub mod budgets;
 mod api;
 mod commands;
 pub mod connection;

@@ -90,6 +90,7 @@ pub fn state(
             "day": facts.today, "per_day": facts.limits.per_day,
             "run": facts.run_spending, "per_run": facts.limits.per_run,
             "by_stage": facts.today_by_stage,
+            "others": facts.other_budgets,
         },
         "schedule": {
             "cron": config.schedule.cron,

@@ -27,5 +27,6 @@ mod fuzz_properties;
 mod injection;
 mod layout;
 mod prompts;
+mod rules;
 mod scripted_agent;
 mod transcripts;

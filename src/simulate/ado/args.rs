@@ -19,6 +19,9 @@ pub struct SimulateAdoArgs {
     /// The only token to accept; any token is accepted without this.
     #[arg(long)]
     pub token: Option<String>,
+    /// Path before the project, as an Azure DevOps Server has it: tfs/DefaultCollection.
+    #[arg(long, default_value = "contoso")]
+    pub collection: String,
     /// Inject a fault, optionally for one kind of request and a number of times, such as throttled429@wiql*2; repeatable.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<ActiveFault>,
@@ -32,6 +35,7 @@ pub async fn run(args: SimulateAdoArgs, ready: impl FnOnce(&Simulator)) -> io::R
         seed: args.seed,
         token: args.token,
         faults: args.faults,
+        collection: args.collection,
         ..SimulatorOptions::default()
     };
     let mut simulator = Simulator::start(options).await?;

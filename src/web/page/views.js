@@ -170,6 +170,7 @@ export function limits(state, now) {
     ["Sessions", `${state.sessions.length} of ${state.limits.max_live_sessions}`, state.sessions.length / state.limits.max_live_sessions, "full is fine"],
     ["Today", `${dollars(budget.day.spent)}${reserved(budget.day)} of ${dollars(budget.per_day)}`, committed(budget.day) / budget.per_day],
     ["This run", `${dollars(budget.run.spent)}${reserved(budget.run)} of ${dollars(budget.per_run)}`, committed(budget.run) / budget.per_run],
+    ...(budget.others ?? []).map((other) => [`${other.source ? `Source ${other.source}` : "All"} per ${other.window}`, `${dollars(other.spent)}${reserved(other)} of ${dollars(other.limit)}`, committed(other) / other.limit]),
     ["Load per core", `${state.load.per_core.toFixed(2)} of ${state.load.limit.toFixed(2)}`, state.load.per_core / state.load.limit],
     ...state.sources.map((source) => [state.sources.length > 1 ? `Source ${source.name}` : "Source", sourceText(state, source, now), null]),
     ["Provider", state.provider ? `${PROVIDER[state.provider.kind] ?? "suspended"} until ${clock(state.provider.until)}: ${state.provider.reason}` : "available", null],

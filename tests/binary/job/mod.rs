@@ -6,5 +6,6 @@ mod daemon;
 mod demo;
 mod exit_codes;
 mod limits;
+mod sources;
 pub mod world;
 mod write_back;

@@ -141,6 +141,7 @@ pub struct World {
 
 pub fn config(change: impl FnOnce(&mut Config)) -> Arc<Config> {
     let mut config: Config = toml::from_str(DEFAULT_TOML).unwrap();
+    config.source.write_back = true;
     config.limits.max_items_per_run = 100;
     config.limits.max_deep_per_run = 100;
     config.budget.per_run = Usd::from_dollars(100.0);

@@ -138,14 +138,13 @@ impl Subject {
     /// Claims work as a run does, without an item.
     pub async fn claim(&self) -> SessionId {
         let session = SessionId(Uuid::now_v7());
-        let no_cap = Usd::from_dollars(1_000.0);
         let claim = Claim {
             session,
             run: self.run,
             stage: Stage::Triage,
             subject: Vec::new(),
             worst_case: Usd::from_dollars(0.5),
-            caps: BudgetCaps { per_run: no_cap, per_day: no_cap },
+            caps: BudgetCaps::NONE,
             day: "2026-11-16".into(),
             max_attempts: 3,
         };
@@ -162,7 +161,7 @@ impl Subject {
         let session =
             SessionRef { id, run: self.run, stage: Stage::Triage, item: None, attempt: 1 };
         let prompt = Rendered { system: "You are a script.".into(), user: play.words(), schema };
-        Job { session, prompt, repository: None }
+        Job { session, prompt, repository: None, analyze: None }
     }
 
     /// One session from its claim to its end.

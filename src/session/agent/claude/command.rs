@@ -98,6 +98,7 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
             if config.analyze.fallback_model != config.analyze.model {
                 args.add_unless_empty("--fallback-model", &config.analyze.fallback_model);
             }
+            args.add_unless_empty("--effort", &config.analyze.effort);
             args.add(["--tools", "Read"]);
             args.bounds(config.analyze.max_turns, config.analyze.max_cost);
         }
