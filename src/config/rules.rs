@@ -26,7 +26,7 @@ fn one(rules: &mut Rules<'_>, config: &Config, rule: &Rule, section: &str) {
         &format!("write the name of a source: {}", known.join(", ")),
     );
     rules.require(
-        !rule.changes().is_empty(),
+        !rule.changes().is_empty() || rules.has_refused(section),
         section,
         "the rule changes nothing; add model, effort, max_cost, timeout, write_back or triage_only",
     );

@@ -64,6 +64,12 @@ impl Rules<'_> {
         });
     }
 
+    /// Whether a value of this entry was refused already.
+    pub(super) fn has_refused(&self, section: &str) -> bool {
+        let of_entry = |key: &String| key.strip_prefix(section).is_some_and(|k| k.starts_with('.'));
+        self.layered.refused.iter().any(of_entry)
+    }
+
     /// What several entries inherit is told once.
     pub(super) fn tell(&mut self, problem: Problem) {
         if !self.problems.contains(&problem) {

@@ -123,7 +123,10 @@ fn a_rule_that_makes_no_sense_is_told_with_its_place() {
         &problem("[[rules]]\ntag = \"x\"\nmodel = \"m\"\ntriage_only = true\n"),
         &["heartbeat.toml:4:15", "no analysis starts"],
     );
-    contains(&problem("[[rules]]\nmodle = \"m\"\n"), &["heartbeat.toml:2:1", "rules[1].model"]);
+    contains(
+        &problem("[[rules]]\nmodle = \"m\"\neffort = \"low\"\n"),
+        &["heartbeat.toml:2:1", "rules[1].model"],
+    );
     contains(
         &problem("[[rules]]\npriority = 1\nmodel = \"m\"\n"),
         &["heartbeat.toml:2:12", "list"],
