@@ -206,7 +206,8 @@ impl Supervisor {
         if row == Some(Row::Close) {
             release_keeper(keeper).await;
         }
-        if let Some(again) = repair::question(spec, agent, &end, &finished) {
+        let again = repair::question(spec, agent, &end, &finished);
+        if let Some(again) = again.filter(|_| stop.state().reason.is_none()) {
             let session = spec.session.id;
             let what = "asked again for the form of the answer".to_owned();
             self.events.emit(Event::SessionProgressed { session, what });

@@ -19,7 +19,8 @@ pub struct StageSpending {
     pub sessions: u32,
     /// Settled.
     pub spent: Usd,
-    /// The part of `spent` that is an estimate: worst cases of sessions that never reported a cost.
+    /// The part of `spent` that is an estimate: from tokens and prices, or the worst case of sessions
+    /// whose cost nobody knows.
     pub estimated: Usd,
     /// Worst cases of sessions that are alive.
     pub reserved: Usd,

@@ -148,7 +148,7 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
         family.add("", &[("window", "day")], facts.today.reserved.dollars());
         family.add("", &[("window", "run")], in_progress(facts).reserved.dollars());
     }),
-    ("budget_estimated_usd", Kind::Gauge, "The part of what was booked today that is an estimate: worst cases of sessions that never reported a cost.", |family, facts, _| {
+    ("budget_estimated_usd", Kind::Gauge, "The part of what was booked today that is an estimate: from tokens and prices, or the worst case of sessions whose cost nobody knows.", |family, facts, _| {
         family.set(facts.today_by_stage.iter().map(|stage| stage.estimated.dollars()).sum());
     }),
     ("budget_remaining_usd", Kind::Gauge, "Budget neither spent nor reserved, in US dollars, by window.", |family, facts, _| {

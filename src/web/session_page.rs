@@ -63,7 +63,8 @@ impl Life {
             }
             Event::SessionSpawned { pid, .. } => self.pid = Some(*pid),
             Event::SessionInitialised { model, version, .. } => {
-                (self.model, self.agent_version) = (Some(model.clone()), Some(version.clone()));
+                let told = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+                (self.model, self.agent_version) = (told(model), told(version));
             }
             Event::SessionLiveness { liveness, .. } => {
                 self.beats += 1;

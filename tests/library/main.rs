@@ -26,6 +26,7 @@ mod fix_links;
 mod fuzz_properties;
 mod injection;
 mod layout;
+mod other_kinds;
 mod prompts;
 mod rules;
 mod scripted_agent;

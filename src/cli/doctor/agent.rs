@@ -37,7 +37,11 @@ async fn of_kind(patient: &DoctorInput, kind: AgentKind) -> Vec<Check> {
         let skipped = Check::skipped("agent login", "there is no agent");
         return vec![Check::failed("agent", found, fix), skipped];
     }
-    let folder = unpacking_folder(patient);
+    // Claude needs none, and nothing is made that is not needed.
+    let folder = match kind {
+        AgentKind::Claude => PathBuf::new(),
+        AgentKind::Codex | AgentKind::Copilot => unpacking_folder(patient),
+    };
     let mut answers = Vec::new();
     for question in questions(kind, &program, &folder) {
         answers.push(ask(patient, kind, &program, question).await);
@@ -71,10 +75,9 @@ async fn of_kind(patient: &DoctorInput, kind: AgentKind) -> Vec<Check> {
 fn unpacking_folder(patient: &DoctorInput) -> PathBuf {
     let ours = |state: &&PathBuf| crate::store::refuse_foreign(state).is_ok();
     let kept = patient.state.as_ref().ok().filter(ours).map(|state| kept_folder(state));
-    match kept.filter(|kept| crate::private::create_folder(kept).is_ok()) {
-        Some(kept) => kept,
-        None => std::env::temp_dir().join("heartbeat-doctor"),
-    }
+    let spare = std::env::temp_dir().join(format!("heartbeat-doctor-{}", std::process::id()));
+    let made = kept.into_iter().chain([spare.clone()]);
+    made.into_iter().find(|kept| crate::private::create_folder(kept).is_ok()).unwrap_or(spare)
 }
 
 fn judged(name: &'static str, good: String, problems: &[Problem]) -> Check {

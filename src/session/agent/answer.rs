@@ -37,11 +37,14 @@ impl AnswerWanted {
         Self { schema: task.schema.clone(), stage: task.stage }
     }
 
-    /// Triage's verdicts are checked one by one later, and asked for again one by one: there a list
-    /// of them is enough.
+    /// What the stage can use is no misfit: triage's verdicts are checked one by one later, and asked
+    /// for again one by one; a finding may lack what earlier versions did not ask for.
     fn is_misfit(&self, object: &Value) -> bool {
-        let listed = self.stage == Stage::Triage && object["verdicts"].is_array();
-        !listed && !violations(&self.schema, object).is_empty()
+        let usable = match self.stage {
+            Stage::Triage => object["verdicts"].is_array(),
+            Stage::Deep => crate::analyze::check(object).is_ok(),
+        };
+        !usable && !violations(&self.schema, object).is_empty()
     }
 }
 

@@ -84,7 +84,7 @@ impl Findings<'_> {
 pub fn questions(kind: AgentKind, program: &Path, kept: &Path) -> Vec<Question> {
     match kind {
         AgentKind::Claude => claude::capability::questions(),
-        AgentKind::Codex => codex::capability::questions(program),
+        AgentKind::Codex => codex::capability::questions(program, kept),
         AgentKind::Copilot => copilot::capability::questions(kept),
     }
 }

@@ -167,8 +167,11 @@ pub struct Session {
 /// below the current folder.
 pub fn session(args: &SimulateAgentArgs, prompt: &str) -> Session {
     let mut invocation = Invocation::from_args(&args.rest);
+    let mut prompt = prompt;
     if args.kind == Dialect::Copilot {
         invocation.schema = prompt::schema_in(prompt);
+        // What stands before the question are instructions, which name items as examples.
+        prompt = prompt.split_once("\n# Question\n").map_or(prompt, |(_, question)| question);
     }
     let script = if args.demo { Script::load() } else { None };
     let ending = ending(args, &invocation, script.as_ref(), prompt);

@@ -27,19 +27,19 @@ const FLAGS: [&str; 8] = [
 const SANDBOX_WORKS: &str = "sandboxed";
 
 /// Version, flags, features, and one command in the sandbox of deep analysis.
-pub fn questions(program: &Path) -> Vec<Question> {
+pub fn questions(program: &Path, home: &Path) -> Vec<Question> {
     let mut sandbox = vec!["sandbox".to_owned(), "-P".to_owned(), "heartbeat".to_owned()];
     for setting in permissions(program) {
         sandbox.extend(["-c".to_owned(), setting]);
     }
     sandbox.extend(["--", "/bin/echo", SANDBOX_WORKS].map(str::to_owned));
     let words: Vec<&str> = sandbox.iter().map(String::as_str).collect();
-    vec![
-        Question::new(&["--version"]),
-        Question::new(&["exec", "--help"]),
-        Question::new(&["features", "list"]),
-        Question::new(&words),
-    ]
+    // Without the user's own settings, as in a session.
+    let ask = |words: &[&str]| Question {
+        env: vec![("CODEX_HOME".into(), home.as_os_str().to_owned())],
+        ..Question::new(words)
+    };
+    vec![ask(&["--version"]), ask(&["exec", "--help"]), ask(&["features", "list"]), ask(&words)]
 }
 
 /// Everything that does not fit; empty is good.

@@ -9,6 +9,7 @@
 //! - system prompt, schema and question go by standard input in one, since it has no flag for them.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::{Passed, Task};
@@ -60,10 +61,14 @@ pub fn cache(kept: &Path) -> PathBuf {
     kept.join("copilot-cache")
 }
 
-/// Is it unpacked there?
-pub fn is_unpacked(cache: &Path) -> bool {
-    let packages = std::fs::read_dir(cache.join("copilot/pkg"));
-    packages.is_ok_and(|mut platforms| platforms.next().is_some())
+/// Is this program unpacked there? One that was installed later than what is there is another version.
+pub fn is_unpacked(cache: &Path, program: &Path) -> bool {
+    // Packages keep the times of their authors; the time of a change is that of the installation.
+    let changed = |path: &Path| std::fs::metadata(path).map(|about| about.ctime()).ok();
+    let below = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let versions = below(cache.join("copilot/pkg")).flat_map(|platform| below(platform.path()));
+    let newest = versions.filter_map(|version| changed(&version.path())).max();
+    newest.zip(changed(program)).is_some_and(|(unpacked, installed)| unpacked >= installed)
 }
 
 /// The variable that the CLI takes the credential from.

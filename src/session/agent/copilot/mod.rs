@@ -63,9 +63,9 @@ impl Agent for Copilot {
 
     /// It starts programs out of its cache. It writes there only until it is unpacked: what one
     /// session can change, another one would run.
-    fn confine(&self, _task: &Task, confinement: &mut Confinement) {
+    fn confine(&self, task: &Task, confinement: &mut Confinement) {
         confinement.execute.push(self.cache.clone());
-        if !command::is_unpacked(&self.cache) {
+        if !command::is_unpacked(&self.cache, &task.program) {
             confinement.write.push(self.cache.clone());
         }
     }
