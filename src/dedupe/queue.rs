@@ -54,11 +54,13 @@ impl QueuedItem {
     }
 }
 
-/// A position in the queue; smaller is earlier. The id makes it unique and the order total.
+/// A position in the queue; smaller is earlier. The key makes it unique and the order
+/// total: two sources may use the same number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueuePosition {
     ranks: Vec<i64>,
     id: ItemId,
+    key: ItemKey,
     urgent: bool,
 }
 
@@ -87,6 +89,7 @@ impl QueuePosition {
         Self {
             ranks: order.by.iter().map(rank).collect(),
             id: item.id,
+            key: item.key.clone(),
             urgent: item.priority.is_some_and(|priority| priority <= order.urgent_priority),
         }
     }
@@ -115,7 +118,7 @@ pub struct Queue<T> {
     limit: usize,
     /// Urgent entries, and the rest; each lane holds at most `limit`.
     lanes: [BTreeMap<QueuePosition, T>; 2],
-    positions: HashMap<ItemId, QueuePosition>,
+    positions: HashMap<ItemKey, QueuePosition>,
 }
 
 impl<T> Queue<T> {
@@ -127,7 +130,7 @@ impl<T> Queue<T> {
     /// Adds an entry; an older entry of the same item is replaced. Returns the entry that no longer
     /// fits: this one, or one behind it.
     pub fn push(&mut self, position: QueuePosition, entry: T) -> Option<T> {
-        if let Some(older) = self.positions.insert(position.id, position.clone()) {
+        if let Some(older) = self.positions.insert(position.key.clone(), position.clone()) {
             self.lane(older.urgent).remove(&older);
         }
         let limit = self.limit;
@@ -137,7 +140,7 @@ impl<T> Queue<T> {
             return None;
         }
         let (last, over) = lane.pop_last()?;
-        self.positions.remove(&last.id);
+        self.positions.remove(&last.key);
         Some(over)
     }
 
@@ -258,6 +261,17 @@ mod tests {
         assert_eq!(severity_rank(None), NO_SEVERITY);
     }
 
+    #[test]
+    fn items_of_two_sources_with_one_number_both_have_a_place() {
+        let mut queue = Queue::new(5);
+        for source in ["ado", "web"] {
+            let mut item = item(7, "");
+            item.facts.key = ItemKey::new(source, item.facts.id);
+            queue.push(QueuePosition::of(&item.facts, 0, None, &order()), source);
+        }
+        assert_eq!(queue.into_order().0, ["ado", "web"]);
+    }
+
     proptest! {
         #[test]
         fn the_queue_keeps_the_first_and_hands_back_the_rest(
@@ -278,7 +292,7 @@ mod tests {
             prop_assert_eq!(kept.len() + out.len() + left.len(), all.len());
         }
 
-        #[test]
+    #[test]
         fn both_lanes_get_their_share(urgent in 0_usize..20, rest in 0_usize..20, limit in 1_usize..9) {
             let mut queue = Queue::new(limit);
             for id in 0..urgent { queue.push(place(id as i64, 0, Some(1)), true); }
