@@ -79,10 +79,10 @@ fn of_three_sources_one_is_down_and_the_others_share_one_triage() {
 
     let (_, told) = heartbeat(&world, &["status"]);
     assert!(told.contains("server: OPEN") && told.contains("retry --source server"), "{told}");
-    let (code, told) = heartbeat(&world, &["show", "1001"]);
+    let (code, told) = heartbeat(&world, &["show", "4111"]);
     assert_eq!(code, 2, "both have it: {told}");
-    assert!(told.contains("shop/1001 or web/1001"), "{told}");
-    let (code, told) = heartbeat(&world, &["show", "shop#1001"]);
+    assert!(told.contains("shop/4111 or web/4111"), "{told}");
+    let (code, told) = heartbeat(&world, &["show", "shop#4111"]);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("rule rules[2]: triage only"), "{told}");
 
