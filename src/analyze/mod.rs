@@ -39,11 +39,12 @@ pub fn render(
     config: &Analyze,
     fence: &Fence,
 ) -> Result<Rendered, PromptError> {
-    let Background { parent, earlier, similar } = request.background;
+    let Background { parent, earlier, similar, links, files } = request.background;
     let item = item_text(request.item, parent.as_deref(), Detail::Full, config.max_item_tokens);
     let earlier = earlier.as_ref().map(|earlier| earlier_text(earlier, Detail::Full));
     let earlier = fence.guard(&earlier.unwrap_or_default());
     let known = fence.guard(&known_text(similar));
+    let (links, files) = (fence.guard(links), fence.guard(files));
     let max_files_read = config.max_files_read;
     let overview = fence.guard(request.overview).trim().to_owned();
     let context = fence.guard(request.context).trim().to_owned();
@@ -54,6 +55,8 @@ pub fn render(
         context => !context.is_empty(),
         earlier => !earlier.is_empty(),
         known => !known.is_empty(),
+        links => !links.is_empty(),
+        files => !files.is_empty(),
         language => prompts.language(),
     };
     let system = prompts.render(Template::DeepSystem, system)?;
@@ -65,6 +68,8 @@ pub fn render(
         verdict => fence.guard(&verdict_text(request.verdict)),
         earlier,
         known,
+        links,
+        files,
         overview,
         context,
         max_files_read,

@@ -11,6 +11,7 @@ use super::Setting;
 use super::error::CommandError;
 use super::later_fixes::score_findings;
 use super::secrets::SettingSecrets;
+use super::stale::mark_stale;
 use crate::clock::Clock;
 use crate::model::RunId;
 use crate::private;
@@ -99,6 +100,15 @@ pub async fn after_run(setting: &Setting, store: &Store, run: RunId) {
         }
         Err(error) => {
             tracing::error!(run_id = %run, %error, "could not score findings by later commits");
+        }
+    }
+    match mark_stale(&setting.config, &setting.clock, store).await {
+        Ok((0, 0)) => {}
+        Ok((findings, queued)) => {
+            tracing::info!(run_id = %run, findings, queued, "files of findings changed since; queued items are analysed again");
+        }
+        Err(error) => {
+            tracing::error!(run_id = %run, %error, "could not compare findings with later commits");
         }
     }
 }

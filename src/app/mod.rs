@@ -25,6 +25,7 @@ mod secrets;
 pub mod selftest;
 mod setting;
 mod signals;
+mod stale;
 mod startup;
 mod telemetry;
 mod temporary;

@@ -35,6 +35,7 @@ mod control;
 mod element;
 mod enter;
 mod feed;
+mod file;
 mod flood;
 mod html;
 mod item;
@@ -53,6 +54,7 @@ mod writer;
 
 use crate::model::{Alarms, Doubtful, Format, TextStats};
 
+pub use file::{FileKind, harmless_name, kind_of_file};
 pub use item::{Budget, clean_item, without_time};
 
 /// How much of the structure is shown.

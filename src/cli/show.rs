@@ -9,8 +9,8 @@ use crate::analyze;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
-use crate::model::{Alarms, ItemId, ItemKey, SessionTranscript, TranscriptLine};
-use crate::report::fixes::fix_line;
+use crate::model::{Alarms, ItemId, ItemKey, ReadSurroundings, SessionTranscript, TranscriptLine};
+use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};
 use crate::report::moment::{date_time, day, minute};
 use crate::report::paint::Paint;
@@ -106,6 +106,8 @@ pub struct Story {
     pub sessions: Vec<SessionRow>,
     /// What its newest session read and said, in short.
     pub transcript: Option<SessionTranscript>,
+    /// Linked items and changes and attached files, when they were last read.
+    pub surroundings: Option<ReadSurroundings>,
     /// Hidden or doubtful text in it, when its text was last read.
     pub alarms: Option<Alarms>,
     /// The rule that applied when it was last work, and what that changes.
@@ -142,6 +144,7 @@ pub async fn story(store: &Store, config: &Config, item: &str) -> Result<Story, 
         transcript,
         alarms: events.iter().rev().find_map(alarm),
         rule: events.iter().rev().find_map(rule),
+        surroundings: newest_surroundings(&events),
         item: row,
         findings: store.findings().of_item(key.clone()).await?,
         attempts: store.sessions().attempts_of(key.clone()).await?,
@@ -180,6 +183,38 @@ fn render_duplicates(group: &DuplicateGroup, own: &ItemKey) -> String {
     }
     if group.beyond() > 0 {
         let _: std::fmt::Result = write!(text, "\n  and {} more", group.beyond());
+    }
+    text
+}
+
+/// What was last read around an item.
+fn newest_surroundings(events: &[Recorded]) -> Option<ReadSurroundings> {
+    events.iter().rev().find_map(|recorded| match &recorded.event {
+        Event::SurroundingsRead { read, .. } => Some(ReadSurroundings::clone(read)),
+        _ => None,
+    })
+}
+
+fn render_surroundings(read: &ReadSurroundings) -> String {
+    let ReadSurroundings { items, changes, files, left_out } = read;
+    let mut text = String::new();
+    for item in items {
+        let title = item.title.as_deref().unwrap_or("cannot be read");
+        let (kind, title) = (in_words(item.kind), clip(title, 80));
+        let _: std::fmt::Result = write!(text, "\n{kind}: #{} {title} {}", item.id, item.url);
+    }
+    for change in changes {
+        let (kind, id) = (in_words(change.kind), clip(&change.id, 10));
+        let (state, title) = (&change.state, clip(&change.title, 80));
+        let _: std::fmt::Result = write!(text, "\n{kind}: {id} {state} {title}");
+    }
+    for file in files {
+        let size = file.size.map(|size| format!(" ({size} bytes)")).unwrap_or_default();
+        let name = clip(&file.name, 60);
+        let _: std::fmt::Result = write!(text, "\nattached: {name}{size}: {}", file.fate);
+    }
+    if *left_out > 0 {
+        let _: std::fmt::Result = write!(text, "\n  and {left_out} more links");
     }
     text
 }
@@ -305,6 +340,7 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
         }
     }
     text.push_str(&render_duplicates(&story.duplicates, &item.key));
+    text.extend(story.surroundings.iter().map(render_surroundings));
     text.push_str(&render_attempts(&story.attempts));
     text.push_str(&render_comments(&story.comments));
     let _: std::fmt::Result = writeln!(text, "\n\n{}", paint.bold("History"));
@@ -332,5 +368,10 @@ fn render_finding(row: &FindingRow, paint: Paint) -> String {
 /// What people and later commits say of a finding.
 fn remarks(row: &FindingRow) -> String {
     let feedback = row.feedback.as_ref().map(ToString::to_string);
-    feedback.into_iter().chain(fix_line(row)).map(|remark| format!("{remark}\n")).collect()
+    feedback
+        .into_iter()
+        .chain(stale_line(row))
+        .chain(fix_line(row))
+        .map(|remark| format!("{remark}\n"))
+        .collect()
 }

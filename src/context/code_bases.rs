@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::git::{self, Bounds};
 use super::{BuildReport, ContextError, Index, Options, Query, Subject, overview, pack, rank};
 use crate::model::{BoxFuture, CleanItem, Verdict, is_within_area};
 use crate::settings::{Config, Repository, Route};
@@ -18,6 +19,8 @@ const OVERVIEW_SHARE: u32 = 8;
 /// Tokens of a code base's picture for triage, and how many code bases are pictured.
 const PICTURE_TOKENS: usize = 300;
 const MOST_PICTURES: usize = 4;
+/// Files of a linked commit that are read.
+const MOST_TOUCHED: usize = 30;
 
 /// What is known of the code before the agent's first token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +77,20 @@ pub trait CodeBase: Send + Sync {
     fn pictures(&self, _items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async { Vec::new() })
     }
+
+    /// Title and files of a commit; none if this code base does not know it.
+    fn commit(&self, _root: PathBuf, _id: String) -> BoxFuture<'_, Option<KnownCommit>> {
+        Box::pin(async { None })
+    }
+}
+
+/// A commit of a code base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownCommit {
+    /// First line of its message.
+    pub title: String,
+    /// The first files it touched.
+    pub files: Vec<String>,
 }
 
 /// A code base, opened.
@@ -153,6 +170,12 @@ impl CodeBase for CodeBases {
         })
     }
 
+    fn commit(&self, root: PathBuf, id: String) -> BoxFuture<'_, Option<KnownCommit>> {
+        Box::pin(async move {
+            bounded(WITHIN, move || known_commit(&root, &id)).await.unwrap_or_default()
+        })
+    }
+
     fn pictures(&self, items: Vec<CleanItem>) -> BoxFuture<'_, Vec<String>> {
         let mut roots: Vec<PathBuf> = Vec::new();
         for root in items.iter().map(|item| self.root_for(item)) {
@@ -176,6 +199,29 @@ impl CodeBase for CodeBases {
             pictured.await.unwrap_or_default()
         })
     }
+}
+
+/// Read by git; what is no hash is no commit.
+fn known_commit(root: &Path, id: &str) -> Option<KnownCommit> {
+    if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) || !(7..=64).contains(&id.len()) {
+        return None;
+    }
+    let bounds = Bounds { time: Duration::from_secs(10), output: 256 << 10 };
+    let commit = format!("{id}^{{commit}}");
+    let arguments = [
+        "show",
+        "--first-parent",
+        "--name-only",
+        "--no-renames",
+        "--format=%s",
+        "-z",
+        &commit,
+        "--",
+    ];
+    let text = String::from_utf8_lossy(&git::output(root, &arguments, bounds).ok()?).into_owned();
+    let mut parts = text.split(['\0', '\n']).map(str::trim).filter(|part| !part.is_empty());
+    let title = parts.next()?.to_owned();
+    Some(KnownCommit { title, files: parts.take(MOST_TOUCHED).map(str::to_owned).collect() })
 }
 
 type Shared = Mutex<HashMap<PathBuf, Arc<Opened>>>;

@@ -119,6 +119,7 @@ mod scan;
 mod segment;
 mod shown;
 mod signals;
+mod since;
 mod spans;
 mod store;
 mod subject;
@@ -128,7 +129,7 @@ mod together;
 use std::path::PathBuf;
 
 pub use catalog::Entry;
-pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError, code_base_of};
+pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError, KnownCommit, code_base_of};
 pub use document::{Content, Definition, Document, FIELDS, Field, Posting, Reader};
 pub use git::GitError;
 pub use history::{Commit, History};
@@ -141,6 +142,7 @@ pub use query::{Query, Weighted};
 pub use rank::{RankedFile, rank, scored};
 pub use scan::{Found, Skipped, Stamp};
 pub use signals::{SIGNALS, Signals, signals};
+pub use since::changes_since;
 pub use store::remove_unused;
 pub use subject::{Subject, TextKind};
 

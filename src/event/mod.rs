@@ -4,6 +4,7 @@
 //! terminal, `events.ndjson`, `live.json`, `status`, the dashboard and the metrics. An event is a
 //! fact in the past tense, written once and never changed. Texts of work items are not in it.
 
+mod about;
 pub mod fold;
 pub mod stages;
 mod words;
@@ -11,7 +12,9 @@ mod words;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Alarms, FailureKind, ItemKey, Outcome, RunId, SessionId, Stage, Usage, Usd};
+use crate::model::{
+    Alarms, FailureKind, ItemKey, Outcome, ReadSurroundings, RunId, SessionId, Stage, Usage, Usd,
+};
 
 pub use words::{Decision, LiveVerdict, Liveness, Reason, RunOutcome, RunSummary, Shares, Trigger};
 
@@ -212,6 +215,14 @@ pub enum Event {
         deep: u64,
         /// Items whose triage session failed; they stay in line.
         failed: u64,
+    },
+    /// What stands around an item in its tracker was read for its analysis.
+    SurroundingsRead {
+        /// For which.
+        item: ItemKey,
+        /// Links, and what became of attached files.
+        #[serde(flatten)]
+        read: Box<ReadSurroundings>,
     },
     /// The code-base context of an item is ready.
     ContextBuilt {
@@ -444,50 +455,6 @@ pub enum Event {
         /// As an outcome's detail.
         reason: String,
     },
-}
-
-impl Event {
-    /// The session it is about, if it is about one.
-    pub fn session(&self) -> Option<SessionId> {
-        match self {
-            Self::SessionRegistered { session, .. }
-            | Self::SessionSpawned { session, .. }
-            | Self::SessionInitialised { session, .. }
-            | Self::SessionLiveness { session, .. }
-            | Self::SessionProgressed { session, .. }
-            | Self::SessionRetrying { session, .. }
-            | Self::SessionStopping { session, .. }
-            | Self::SessionEnded { session, .. }
-            | Self::OrphanResolved { session, .. }
-            | Self::Unkillable { session, .. }
-            | Self::FindingStored { session, .. } => Some(*session),
-            _ => None,
-        }
-    }
-
-    /// The item it is about, if it is about one.
-    pub fn item(&self) -> Option<&ItemKey> {
-        match self {
-            Self::TextAlarm { item, .. }
-            | Self::ItemDecided { item, .. }
-            | Self::RuleMatched { item, .. }
-            | Self::ItemTriaged { item, .. }
-            | Self::ContextBuilt { item, .. }
-            | Self::FindingStored { item, .. }
-            | Self::FindingPublished { item, .. }
-            | Self::PublishFailed { item, .. }
-            | Self::FeedbackGiven { item, .. }
-            | Self::FixFound { item, .. }
-            | Self::ItemSettled { item }
-            | Self::ItemDeferred { item, .. }
-            | Self::ItemWaiting { item, .. }
-            | Self::ItemParked { item, .. } => Some(item),
-            Self::AdmissionRefused { item, .. }
-            | Self::SessionRegistered { item, .. }
-            | Self::SessionEnded { item, .. } => item.as_ref(),
-            _ => None,
-        }
-    }
 }
 
 /// Where facts go. The one implementation orders and stores them; tests collect them.

@@ -9,7 +9,9 @@ use super::{
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
-use crate::model::{BoxFuture, Breaker, BreakerState, ItemId, WorkItem};
+use crate::model::{
+    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, Surroundings, WorkItem,
+};
 
 /// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the result
 /// of each read. Every change of the breaker is an event.
@@ -226,6 +228,23 @@ impl Source for Guarded {
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
         self.inner.still_matching(ids)
+    }
+
+    /// These bypass the breaker as well: an analysis goes on without them.
+    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+        self.inner.surroundings(id)
+    }
+
+    fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
+        self.inner.change(change)
+    }
+
+    fn attachment(
+        &self,
+        file: Attachment,
+        limit: u64,
+    ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        self.inner.attachment(file, limit)
     }
 
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {

@@ -29,7 +29,9 @@ pub use write_back::{WriteBack, Written};
 
 use jiff::Timestamp;
 
-use crate::model::{BoxFuture, FailureClass, ItemId, WorkItem};
+use crate::model::{
+    Attachment, BoxFuture, FailureClass, ItemId, LinkedChange, Surroundings, WorkItem,
+};
 use crate::ports::StateError;
 
 /// The error behind a [`FetchError`], shared because a failure is reported in several places. Two
@@ -162,6 +164,30 @@ pub trait Source: Send + Sync {
         _ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
         Box::pin(async { Ok(None) })
+    }
+
+    /// What stands around an item: linked items with their titles, changes of the code, attached
+    /// files. Bounded, and read once for an item that is about to be analysed. `None` if the source
+    /// knows of none.
+    fn surroundings(&self, _id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// A linked change with its title, state and files, as far as the tracker tells.
+    fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
+        Box::pin(async { Ok(change) })
+    }
+
+    /// The bytes of an attached file, never more than `limit`. The credential goes to the tracker's
+    /// own address for files and nowhere else: any other address, and an answer that leads
+    /// elsewhere, is an error that says so.
+    fn attachment(
+        &self,
+        file: Attachment,
+        _limit: u64,
+    ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        let message = format!("the source cannot read attached files, such as {:?}", file.name);
+        Box::pin(async { Err(FetchError::new(FailureClass::Config, message)) })
     }
 }
 

@@ -12,8 +12,12 @@ pub struct Background {
     pub parent: Option<String>,
     /// What was said about it before.
     pub earlier: Option<Earlier>,
-    /// Other items with similar titles, the most similar first.
+    /// Other items that may report the same, the most similar first.
     pub similar: Vec<KnownTitle>,
+    /// Items, commits and pull requests that the tracker links with it; only for an analysis.
+    pub links: String,
+    /// Attached pictures and texts; only for an analysis.
+    pub files: String,
 }
 
 /// What was said about an item before.

@@ -19,6 +19,8 @@ mod plain;
 mod process;
 mod session;
 mod source;
+mod stale;
+mod surroundings;
 pub mod text;
 mod tokens;
 mod transcript;
@@ -42,6 +44,11 @@ pub use plain::{is_acting, plain_json, plain_markdown, plain_text};
 pub use process::ProcessIdentity;
 pub use session::{SessionEnd, SessionRef};
 pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};
+pub use stale::{LaterCommit, Stale};
+pub use surroundings::{
+    Attachment, AttachmentFate, ChangeKind, LinkKind, LinkedChange, LinkedItem, ReadSurroundings,
+    Surroundings,
+};
 pub use tokens::{BYTES_PER_TOKEN, estimate_tokens, tokens_of_bytes};
 pub use transcript::{SessionTranscript, TranscriptKind, TranscriptLine};
 pub use verdict::{Complexity, Duplicate, Verdict};

@@ -97,12 +97,13 @@ impl Template {
             },
             Self::DeepSystem => context! {
                 fence => "data-0", max_files_read => 5, overview => true, context => true,
-                earlier => true, known => true, language => "English",
+                earlier => true, known => true, links => true, files => true,
+                language => "English",
             },
             Self::DeepUser => context! {
                 fence => "data-0", id => 1, item => "text", marks => "", verdict => "text",
                 overview => "text", context => "text", earlier => "text", known => "text",
-                max_files_read => 5,
+                links => "text", files => "text", max_files_read => 5,
             },
         }
     }

@@ -416,6 +416,7 @@ pub mod samples {
             cost: Some(Usd::from_dollars(0.2)),
             area: String::new(),
             made_with: None,
+            stale: None,
             fix: None,
             feedback: Some(Feedback {
                 opinion: Opinion::Wrong,

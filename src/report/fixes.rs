@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::fixes::{Accuracy, Judged};
+use crate::model::LaterCommit;
+use crate::model::text::clip;
 use crate::report::moment::{day, length};
 use crate::store::FindingRow;
 
@@ -27,6 +29,23 @@ pub fn fix_line(row: &FindingRow) -> Option<String> {
         "fixed on {on}, {far} {order} the finding: it names {hits} of {changed} changed {}",
         files(changed)
     ))
+}
+
+/// `its files changed since: abc1234 Round once (2026-12-01), and 2 more commits: src/total.rs`
+pub fn stale_line(row: &FindingRow) -> Option<String> {
+    let stale = row.stale.as_ref()?;
+    let one = |commit: &LaterCommit| {
+        let (id, subject) = (clip(&commit.id, 10), clip(&commit.subject, 80));
+        format!("{id} {subject} ({})", day(commit.at))
+    };
+    let commits: Vec<String> = stale.commits.iter().map(one).collect();
+    let shown = u32::try_from(stale.commits.len()).unwrap_or(u32::MAX);
+    let more = match stale.total.saturating_sub(shown) {
+        0 => String::new(),
+        more => format!(" and {more} more commits"),
+    };
+    let files = stale.files.join(", ");
+    Some(format!("its files changed since: {}{more}: {files}", commits.join(", ")))
 }
 
 /// One sentence on findings whose items were fixed; nothing before the first one.

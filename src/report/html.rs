@@ -7,7 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, context};
 
 use super::digest::Report;
-use super::fixes::{fix_line, sentence};
+use super::fixes::{fix_line, sentence, stale_line};
 use super::markdown::{outcome, took, web_address};
 use super::moment::minute;
 use crate::event::fold::AlarmedItem;
@@ -137,6 +137,7 @@ fn finding(row: &FindingRow, report: &Report) -> Value {
         cost => row.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         feedback => row.feedback.as_ref().map(ToString::to_string),
         fix => fix_line(row),
+        stale => stale_line(row),
     }
 }
 

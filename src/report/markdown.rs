@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::digest::Report;
-use super::fixes::{fix_line, sentence};
+use super::fixes::{fix_line, sentence, stale_line};
 use super::moment::minute;
 use crate::analyze;
 use crate::event::fold::AlarmedItem;
@@ -171,7 +171,7 @@ fn findings(page: &mut String, report: &Report) {
         if let Some(feedback) = &row.feedback {
             let _: std::fmt::Result = writeln!(page, "\n{}", line(&feedback.to_string()));
         }
-        if let Some(fix) = fix_line(row) {
+        for fix in stale_line(row).into_iter().chain(fix_line(row)) {
             let _: std::fmt::Result = writeln!(page, "\n{fix}");
         }
     }

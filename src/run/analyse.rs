@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 
 use super::launch::{EndedSession, Launch, Launched, launch};
 use super::pool::ItemEnd;
+use super::surroundings::{self, Gathered};
 use super::{RunContext, RunError, outbox};
 use crate::analyze::{self, Request};
 use crate::context::{CodeContext, CodeError};
 use crate::dedupe::{QueuedItem, RetryPolicy, next_attempt};
 use crate::event::{Event, Reason};
 use crate::model::{
-    FailureKind, Finding, ItemKey, MadeWith, Outcome, RetryClass, SessionEnd, SessionId, Stage,
+    Background, FailureKind, Finding, ItemKey, MadeWith, Outcome, RetryClass, SessionEnd,
+    SessionId, Stage,
 };
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
@@ -92,11 +94,13 @@ pub(super) async fn run_session(
     context: &CodeContext,
     stop: &StopHandle,
 ) -> Result<Analysis, RunError> {
+    let mut around = surroundings::gather(cx, item, &context.root).await;
     let request = Launch {
         stage: Stage::Deep,
         subject: vec![(item.key().clone(), item.fingerprint.clone())],
-        prompt: prompt(cx, item, context).await?,
+        prompt: prompt(cx, item, context, &around).await?,
         repository: Some(context.root.clone()),
+        attached: around.attached.take(),
         stop: stop.clone(),
     };
     Ok(match launch(cx, request).await? {
@@ -117,13 +121,18 @@ pub(super) async fn prompt(
     cx: &RunContext,
     item: &QueuedItem,
     context: &CodeContext,
+    around: &Gathered,
 ) -> Result<Rendered, RunError> {
     // Only a dry run gets here before triage.
     let default = || triage::fallback(&item.item).verdict;
     let verdict = item.verdict.clone().unwrap_or_else(default);
     let verdicts = EarlierVerdicts::OnOtherTexts;
     let known = cx.store().items().background(vec![item.clone()], verdicts).await?;
-    let background = known.into_values().next().unwrap_or_default();
+    let background = Background {
+        links: around.links.clone(),
+        files: around.files.clone(),
+        ..known.into_values().next().unwrap_or_default()
+    };
     let request = Request {
         item: &item.item,
         verdict: &verdict,

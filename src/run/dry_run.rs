@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::surroundings::Gathered;
 use super::{Publishing, RunContext, RunError, analyse, sources, triage};
 use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
@@ -172,7 +173,7 @@ async fn deep_prompts(
         let cx = &cx.for_item(item.facts());
         match analyse::context_for(cx, item).await {
             Ok(context) => {
-                let words = analyse::prompt(cx, item, &context).await?;
+                let words = analyse::prompt(cx, item, &context, &Gathered::default()).await?;
                 let worst_case = cx.config.analyze.max_cost;
                 prompts.push(prompt(Stage::Deep, Some(item.key().clone()), words, worst_case));
             }

@@ -16,7 +16,7 @@ use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::schedule::day_in;
-use crate::session::{Job, StopHandle};
+use crate::session::{Attached, Job, StopHandle};
 use crate::settings::credential_in;
 use crate::store::{Claim, ClaimRefusal, StoreError, fault};
 
@@ -33,6 +33,8 @@ pub(super) struct Launch {
     pub(super) prompt: Rendered,
     /// The code base it may read.
     pub(super) repository: Option<PathBuf>,
+    /// Files of its item.
+    pub(super) attached: Option<Attached>,
     /// Ends this session alone.
     pub(super) stop: StopHandle,
 }
@@ -202,6 +204,7 @@ fn job_for(cx: &RunContext, launch: &Launch, claim: &Claim, attempt: u32) -> Job
         prompt: launch.prompt.clone(),
         repository: launch.repository.clone(),
         analyze: (launch.stage == Stage::Deep).then(|| cx.config.analyze.clone()),
+        attached: launch.attached.clone(),
     }
 }
 

@@ -29,6 +29,7 @@ mod read;
 mod recheck;
 mod recover;
 mod sources;
+mod surroundings;
 mod triage;
 
 use crate::dedupe::QueuedItem;

@@ -84,7 +84,8 @@ async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
     }
     let (id, run) = (claim.session, claim.run);
     let session = SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 };
-    let job = Job { session, prompt: probe_prompt(), repository: None::<PathBuf>, analyze: None };
+    let (prompt, repository) = (probe_prompt(), None::<PathBuf>);
+    let job = Job { session, prompt, repository, analyze: None, attached: None };
     fault::point();
     let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;
     fault::point();

@@ -323,6 +323,7 @@ async fn ask(
         subject,
         prompt: prompt(&cx, &batch, asking)?,
         repository: None,
+        attached: None,
         stop: StopHandle::new(),
     };
     launch(&cx, request).await

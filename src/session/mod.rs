@@ -36,7 +36,7 @@ pub mod tree;
 
 pub use admission::{Gate, MachineGate};
 pub use children::{become_outer_reaper, collect_dead_children};
-pub use sessions::{Job, Sessions, SupervisedSessions, resolve_program};
+pub use sessions::{Attached, AttachedFile, Job, Sessions, SupervisedSessions, resolve_program};
 pub use slots::Slots;
 pub use spec::{SessionLimits, SessionSpec};
 pub use stop::{LiveSessions, StopHandle, StopReason, StopSignal};

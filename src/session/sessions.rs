@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::Instrument as _;
 
-use super::agent::{Agent, HOME_DIR, TMP_DIR, Task, kept_folder, of_kind};
+use super::agent::{ATTACHED_DIR, Agent, HOME_DIR, TMP_DIR, Task, kept_folder, of_kind};
 use super::confinement::{Allowed, Confinement};
 use super::supervisor::remove_folder;
 use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans};
@@ -30,6 +30,24 @@ pub struct Job {
     pub repository: Option<PathBuf>,
     /// Model and limits of an analysis, as a rule may change them; none: those of the configuration.
     pub analyze: Option<Analyze>,
+    /// Files of the item for it to look at.
+    pub attached: Option<Attached>,
+}
+
+/// Files of an item that a session may read beside the code base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attached {
+    /// Stands in the prompt for the folder that they are put into.
+    pub marker: String,
+    pub files: Vec<AttachedFile>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachedFile {
+    /// Of our own making: no path.
+    pub name: String,
+    pub bytes: Vec<u8>,
 }
 
 /// Runs sessions under supervision.
@@ -133,12 +151,18 @@ impl SupervisedSessions {
         for folder in agent.kept_folders() {
             private::create_folder(&folder)?;
         }
+        let (mut prompt, mut more_reads) = (job.prompt.user, 0);
+        if let Some(attached) = &job.attached {
+            let folder = put_down(attached, &scratch)?;
+            prompt = prompt.replace(&attached.marker, &folder.display().to_string());
+            more_reads = u32::try_from(attached.files.len()).unwrap_or(u32::MAX);
+        }
         let cwd = job.repository.unwrap_or(empty);
         let task = Task {
             session: job.session.id,
             stage,
             system_prompt: job.prompt.system,
-            prompt: job.prompt.user,
+            prompt,
             schema: job.prompt.schema,
             scratch: scratch.clone(),
             program: program.clone(),
@@ -152,6 +176,7 @@ impl SupervisedSessions {
         args.extend(agent.args(&task));
         let env = agent.env(&task);
         let mut limits = limits(config, stage);
+        limits.max_reads = limits.max_reads.map(|reads| reads.saturating_add(more_reads));
         agent.limits(stage, &mut limits);
         Ok(SessionSpec {
             program: program.clone(),
@@ -198,6 +223,22 @@ impl SupervisedSessions {
         agent.confine(task, &mut made);
         made
     }
+}
+
+/// Writes them into a folder of the session, which nobody is to change.
+fn put_down(attached: &Attached, scratch: &Path) -> io::Result<PathBuf> {
+    let folder = scratch.join(ATTACHED_DIR);
+    private::create_folder(&folder)?;
+    let close = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+    };
+    for file in &attached.files {
+        let path = folder.join(&file.name);
+        private::write(&path, &file.bytes)?;
+        close(&path, 0o400)?;
+    }
+    close(&folder, 0o500)?;
+    Ok(folder)
 }
 
 /// Files that the agent's command names after its program, such as the script of an interpreter

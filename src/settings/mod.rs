@@ -166,9 +166,24 @@ pub struct Analyze {
     pub max_turns: u32,
     pub max_files_read: u32,
     pub max_item_tokens: u32,
+    pub link_tokens: u32,
+    pub max_attachments: u32,
+    #[serde(with = "human::size")]
+    pub max_attachment_size: u64,
+    pub reanalyse: Reanalyse,
     pub max_cost: Usd,
     #[serde(with = "human::duration")]
     pub timeout: Duration,
+}
+
+/// Which finished items are analysed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reanalyse {
+    /// Those that change in the tracker.
+    Never,
+    /// Also those whose finding names files that changed since.
+    Stale,
 }
 
 /// `[limits]`

@@ -9,7 +9,7 @@ use super::subjects::{Findings, Reader};
 use super::{Journal, Sql, StoreError};
 use crate::event::Event;
 use crate::model::{
-    Feedback, Finding, Fix, FixScore, ItemKey, MadeWith, Opinion, RunId, SessionId, Usd,
+    Feedback, Finding, Fix, FixScore, ItemKey, MadeWith, Opinion, RunId, SessionId, Stale, Usd,
 };
 
 /// A finding with where it came from.
@@ -33,6 +33,8 @@ pub struct FindingRow {
     pub feedback: Option<Feedback>,
     /// What fixed the item, as far as commits tell.
     pub fix: Option<Fix>,
+    /// The commits that changed its files since; none if none did.
+    pub stale: Option<Stale>,
     pub finding: Finding,
 }
 
@@ -108,11 +110,13 @@ impl Findings<'_, Journal> {
 }
 
 pub(super) const FINDINGS: &str = "SELECT f.*, s.title, s.url, s.area_path, b.spent AS cost,
-            o.opinion, o.note, o.given_at, x.fixed_at, x.commits, x.changed, x.named, x.hits
+            o.opinion, o.note, o.given_at, x.fixed_at, x.commits, x.changed, x.named, x.hits,
+            t.commits AS later, t.total, t.files
      FROM findings f JOIN heartbeat_state s USING (key)
      LEFT JOIN budget b ON b.session = f.session
      LEFT JOIN feedback o ON o.session = f.session
-     LEFT JOIN fixes x ON x.session = f.session";
+     LEFT JOIN fixes x ON x.session = f.session
+     LEFT JOIN stale_findings t ON t.session = f.session";
 
 pub(super) fn finding(row: &Row<'_>) -> Sql<FindingRow> {
     Ok(FindingRow {
@@ -128,6 +132,7 @@ pub(super) fn finding(row: &Row<'_>) -> Sql<FindingRow> {
         made_with: made_with(row)?,
         feedback: feedback(row)?,
         fix: fix(row)?,
+        stale: super::stale::stale(row)?,
         finding: from_json(row, "finding")?,
     })
 }

@@ -218,7 +218,7 @@ fn verdict_with(connection: &Connection, key: &ItemKey, terms: Vec<String>) -> S
     Ok(Some(to_json(&verdict)?))
 }
 
-fn requeue_item(
+pub(super) fn requeue_item(
     transaction: &Transaction<'_>,
     key: ItemKey,
     terms: Vec<String>,

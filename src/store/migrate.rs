@@ -8,7 +8,7 @@ use super::StoreError;
 use super::error::explain;
 
 /// Every migration in order; its position is the version it leads to.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/0001_initial.sql"),
     include_str!("../../migrations/0002_attempts_and_facts.sql"),
     include_str!("../../migrations/0003_provider_and_outbox.sql"),
@@ -20,6 +20,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/0009_hosts.sql"),
     include_str!("../../migrations/0010_duplicates.sql"),
     include_str!("../../migrations/0011_source_budgets.sql"),
+    include_str!("../../migrations/0012_stale_findings.sql"),
 ];
 
 /// The schema this binary works with.
@@ -72,7 +73,6 @@ fn apply(connection: &mut Connection, version: u32, sql: &str) -> Result<(), rus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dedupe::ItemWords;
     use crate::model::{ItemId, ItemKey, Opinion, Outcome, Phase, Verdict};
     use crate::store::rows::from_json;
     use crate::store::{DATABASE, FirstRunFact, Store};
@@ -90,6 +90,7 @@ mod tests {
         include_str!("../../tests/data/migrations/0009_sample.sql"),
         include_str!("../../tests/data/migrations/0010_sample.sql"),
         include_str!("../../tests/data/migrations/0011_sample.sql"),
+        include_str!("../../tests/data/migrations/0012_sample.sql"),
     ];
 
     #[tokio::test]
@@ -111,6 +112,7 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].feedback.as_ref().unwrap().opinion, Opinion::Useful);
         assert!(findings[0].score().unwrap().confirmed());
+        assert_eq!(findings[0].stale.as_ref().unwrap().commits[0].subject, "Round once");
         assert_eq!(item.area_path, None, "not read yet");
         let first = store.items().get(key(1)).await.unwrap().unwrap();
         assert_eq!(first.area_path.as_deref(), Some("Shop\\Web"));
@@ -138,9 +140,6 @@ mod tests {
         let sql = "SELECT verdict FROM readings";
         let reading = store.read_here(|c| c.query_row(sql, [], |row| from_json(row, "verdict")));
         assert_eq!(reading.map(|verdict: Verdict| verdict.reason).unwrap(), "A wish.");
-        let words = ItemWords::of_title("Wish for parked totals");
-        let like = store.items().neighbours(vec![(key(1), words)]).await.unwrap();
-        assert_eq!(like[&key(1)].len(), 0, "titles of one word share none");
         let group = store.items().duplicates_of(key(1)).await.unwrap();
         assert_eq!(group.items.len(), 2);
         assert_eq!(group.items[1].why, "both lack the total");

@@ -45,6 +45,7 @@ mod scheduler;
 mod sessions;
 mod sources;
 mod spending;
+mod stale;
 mod subjects;
 mod ticks;
 mod totals;
@@ -87,6 +88,7 @@ pub use scheduler::SchedulerMark;
 pub use sessions::{ActiveSession, AttemptRow, SessionRow};
 pub use sources::FirstRunFact;
 pub use spending::StageSpending;
+pub use stale::AgeingFinding;
 pub use subjects::{
     Budget, Claims, Events, Findings, Items, Outbox, Provider, Reader, Results, Runs, Sessions,
     Sources, Ticks,

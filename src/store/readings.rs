@@ -48,6 +48,7 @@ impl<R: Reader> Items<'_, R> {
                     parent: parent_title(connection, item)?,
                     earlier: earlier(connection, item, verdicts)?,
                     similar: similar.remove(item.key()).unwrap_or_default(),
+                    ..Background::default()
                 };
                 known.insert(item.key().clone(), background);
             }

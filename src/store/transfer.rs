@@ -16,7 +16,7 @@ use super::subjects::Reader;
 use super::{SCHEMA_VERSION, Sql, Store, StoreError};
 
 /// Every table that moves, in an order that can be read back.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 19] = [
     "facts",
     "cursors",
     "breaker",
@@ -32,6 +32,7 @@ const TABLES: [&str; 18] = [
     "findings",
     "feedback",
     "fixes",
+    "stale_findings",
     "budget",
     "outbox",
     "events",

@@ -16,7 +16,7 @@ use super::hub::Hub;
 use super::metrics;
 use super::server::Shared;
 use super::snapshot::{self, listed};
-use crate::event::Reason;
+use crate::event::{Event, Reason};
 use crate::model::{ItemKey, Outcome};
 use crate::store::{ItemQuery, ItemSort, ItemState, SessionRow, SessionTotal, StoreError};
 
@@ -224,9 +224,11 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     let alarms = store.items().alarms(key.clone()).await?;
     let mut view = hub.view().await;
     view.titles.insert(key.clone(), row.title.clone());
-    let lines: Vec<_> = store
-        .events().of_item(key.clone())
-        .await?
+    let events = store.events().of_item(key.clone()).await?;
+    let surroundings = events.iter().rev().map(|recorded| &recorded.event);
+    let surroundings =
+        surroundings.into_iter().find(|e| matches!(e, Event::SurroundingsRead { .. }));
+    let lines: Vec<_> = events
         .iter()
         .filter_map(|recorded| {
             let line = crate::report::lines::line(recorded, &view)?;
@@ -236,6 +238,7 @@ async fn story(hub: &Hub, key: ItemKey) -> Result<Response, StoreError> {
     Ok(as_json(&json!({
         "item": row,
         "findings": store.findings().of_item(key.clone()).await?,
+        "surroundings": surroundings,
         "duplicates": store.items().duplicates_of(key.clone()).await?,
         "sessions": store.sessions().of_item(key).await?,
         "story": lines,

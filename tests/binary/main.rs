@@ -20,4 +20,5 @@ mod operate;
 mod publishing;
 mod reload;
 mod repositories;
+mod stale;
 mod terms;

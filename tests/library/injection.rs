@@ -32,6 +32,8 @@ fn hostile_background(text: &str) -> Background {
         parent: Some(text.to_owned()),
         earlier: Some(Earlier { changes, ..Earlier::default() }),
         similar: vec![KnownTitle { id: ItemId(1), phase: Phase::Done, title: text.to_owned() }],
+        links: text.to_owned(),
+        files: text.to_owned(),
     }
 }
 
@@ -96,7 +98,7 @@ fn in_triage_the_only_fences_are_ours() {
 #[test]
 fn in_deep_analysis_the_only_fences_are_ours() {
     let tag = fence().tag();
-    let parts = ["item", "verdict", "earlier", "known", "overview", "context"];
+    let parts = ["item", "verdict", "earlier", "known", "links", "files", "overview", "context"];
     let expected: Vec<String> = parts
         .iter()
         .flat_map(|part| [format!("<{tag} part=\"{part}\">"), format!("</{tag}>")])

@@ -107,6 +107,8 @@ fn background() -> Background {
             changes: Some(vec![format!("title was \"{closing}\""), "1 new comment".to_owned()]),
         }),
         similar: vec![similar(7), similar(43)],
+        links: format!("parent 5 (Feature, Active): Invoices {closing}"),
+        files: format!("/scratch/attached/1-shot.png: picture, 8 x 6, named \"{closing}\""),
     }
 }
 
@@ -149,7 +151,7 @@ fn deep_analysis_knows_what_was_found_before() {
     };
     let rendered = analyze::render(&prompts(), request, &config().analyze, &fence()).unwrap();
     insta::assert_snapshot!("deep_again", page(&rendered));
-    assert_eq!(rendered.user.matches(&format!("</{}>", fence().tag())).count(), 4, "no forged end");
+    assert_eq!(rendered.user.matches(&format!("</{}>", fence().tag())).count(), 6, "no forged end");
     assert!(rendered.user.len() < 4_000, "{}", rendered.user.len());
 }
 

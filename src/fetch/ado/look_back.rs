@@ -170,7 +170,7 @@ fn condition(request: &FinishedRequest, watched: &str) -> String {
 
 /// `vstfs:///Git/Commit/{project}%2F{repository}%2F{commit}`, `…/Git/PullRequestId/…`, and those of
 /// GitHub. Branches, builds and changesets of the older version control are none.
-fn development_link(url: &str) -> Option<DevelopmentLink> {
+pub(super) fn development_link(url: &str) -> Option<DevelopmentLink> {
     let (kind, rest) =
         url.strip_prefix("vstfs:///")?.split_once('/').and_then(|(tool, rest)| {
             let (kind, rest) = rest.split_once('/')?;

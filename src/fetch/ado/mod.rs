@@ -14,11 +14,10 @@
 //!
 //! Out of scope, with the reason: service hooks (they cannot reach a private machine, and lose
 //! events on probation, so polling has to exist anyway); NTLM and Kerberos (the HTTP client does
-//! not speak them; Server accepts personal access tokens); attachments and images (texts keep
-//! their links, the agent gets no tracker credential); TFS 2018 and older (no batch resource);
-//! where links lead (`relations` and a choice of fields exclude each other, so it would cost a
-//! second answer with every field of every item; the parent and the number of links by kind are
-//! read) and hashing them (a link moves neither revision nor date, and says nothing new about the
+//! not speak them; Server accepts personal access tokens); TFS 2018 and older (no batch resource);
+//! where the links of every item lead (`relations` and a choice of fields exclude each other, so it
+//! would cost a second answer with every field; the parent and the number of links by kind are
+//! read, and the rest only for items that are analysed, see `surroundings`) and hashing them (a link moves neither revision nor date, and says nothing new about the
 //! item itself); checking the names of states (a misspelt one finds nothing, and the probe
 //! tells how many items were found); the recycle bin (what is gone is told as vanished); comments
 //! by their own resource when writing (a patch with a tested revision can be repeated, a comment
@@ -38,6 +37,7 @@ mod probe;
 mod query;
 mod read;
 mod reporting;
+mod surroundings;
 mod version;
 mod wiql;
 mod wire;
@@ -59,7 +59,7 @@ use super::{
     Written,
 };
 use crate::clock::Clock;
-use crate::model::{BoxFuture, ItemId, WorkItem};
+use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, Surroundings, WorkItem};
 use crate::ports::SourceMemory;
 use crate::settings::{self, SourceAuth, SourceMode};
 
@@ -208,6 +208,32 @@ impl SourceTrait for AdoSource {
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<LinkedItem>>, FetchError>> {
         Box::pin(async move { self.look_back(self.0.development_links(&ids)).await })
+    }
+
+    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+        Box::pin(async move {
+            self.0.transport.load_agreed_versions().await?;
+            let read = self.0.surroundings(id).await;
+            read.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
+        })
+    }
+
+    fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
+        Box::pin(async move {
+            let read = self.0.change(change).await;
+            read.map_err(|failure| failure.into_error(self.0.transport.now()))
+        })
+    }
+
+    fn attachment(
+        &self,
+        file: Attachment,
+        limit: u64,
+    ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        Box::pin(async move {
+            let read = self.0.attachment(&file, limit).await;
+            read.map_err(|failure| failure.into_error(self.0.transport.now()))
+        })
     }
 
     fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {

@@ -39,6 +39,10 @@ pub const HOME_DIR: &str = "home";
 /// The folder below the scratch folder for temporary files.
 pub const TMP_DIR: &str = "tmp";
 
+/// The folder below the scratch folder with files of the item. A prompt that names it may be answered
+/// with them.
+pub const ATTACHED_DIR: &str = "attached";
+
 /// What an agent is asked to do.
 #[derive(Debug, Clone)]
 pub struct Task {
@@ -61,6 +65,12 @@ pub struct Task {
 }
 
 impl Task {
+    /// The folder with files of the item, if the prompt names it.
+    pub fn attached(&self) -> Option<PathBuf> {
+        let folder = self.scratch.join(ATTACHED_DIR);
+        self.prompt.contains(&folder.display().to_string()).then_some(folder)
+    }
+
     /// A task without words, which the self-test's agents do not need.
     pub fn silent(session: SessionId, stage: Stage, scratch: PathBuf) -> Self {
         Self {

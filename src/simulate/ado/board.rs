@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::beside::Beside;
 use crate::clock::Clock;
 
 /// The one project there is.
@@ -15,7 +16,7 @@ pub const PROJECT: &str = "Parcel";
 pub const PROJECT_ID: &str = "6f1c2a52-0f1e-4a37-9a55-3b0d5f8f2c11";
 
 /// The link to an item's parent.
-const PARENT: &str = "System.LinkTypes.Hierarchy-Reverse";
+pub const PARENT: &str = "System.LinkTypes.Hierarchy-Reverse";
 
 /// A person, shared by all items that name them.
 #[derive(Debug, PartialEq, Eq)]
@@ -176,6 +177,8 @@ pub struct Board {
     pub saved: Vec<Saved>,
     /// Fields the collection has: name and type.
     pub fields: BTreeMap<String, &'static str>,
+    /// Files, commits and pull requests.
+    pub beside: Beside,
     clock: Clock,
     me: Arc<Person>,
     next_remark: i64,
@@ -194,6 +197,7 @@ impl Board {
             stream: Vec::new(),
             saved: Vec::new(),
             fields: known_fields(),
+            beside: Beside::default(),
             clock,
             me: Arc::new(me),
             next_remark: 9001,

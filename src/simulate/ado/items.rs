@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
+use super::beside::relations as relations_of;
 use super::board::{Board, Item, PROJECT_ID, Revision};
 use super::reply::Reply;
 use super::request::ApiRequest;
@@ -19,8 +20,8 @@ pub struct View<'a> {
     pub base_url: &'a str,
     /// Only these fields; none: all.
     pub fields: Option<&'a [String]>,
-    /// With links to other items.
-    pub relations: bool,
+    /// With links to other items, which this board knows.
+    pub relations: Option<&'a Board>,
 }
 
 /// An item as JSON, written without a copy.
@@ -42,8 +43,11 @@ impl Serialize for Shown<'_> {
         map.serialize_entry("rev", &self.revision.rev)?;
         map.serialize_entry("fields", &ShownFields(self))?;
         map.serialize_entry("multilineFieldsFormat", &*self.revision.formats)?;
-        if self.view.relations && !self.item.links.is_empty() {
-            map.serialize_entry("relations", &self.item.links)?;
+        let relations = self.view.relations;
+        let relations = relations.map(|board| relations_of(board, self.item, self.view.base_url));
+        // Absent when there are none.
+        if let Some(relations) = relations.filter(|relations| !relations.is_empty()) {
+            map.serialize_entry("relations", &relations)?;
         }
         map.serialize_entry("url", &item_url(self.view.base_url, self.item.id))?;
         map.end()
@@ -163,6 +167,7 @@ fn list(board: &Board, request: &BatchRequest, base_url: &str) -> Reply {
     let omit = is_word_or_number(&request.error_policy, "omit", 2);
     let relations = is_word_or_number(&request.expand, "relations", 1)
         || is_word_or_number(&request.expand, "all", 4);
+    let relations = relations.then_some(board);
     let view = View { base_url, fields: request.fields.as_deref(), relations };
     let mut shown = Vec::with_capacity(request.ids.len());
     for id in &request.ids {
@@ -197,6 +202,7 @@ pub fn get_one(board: &Board, request: &ApiRequest, id: i64, base_url: &str) -> 
     let relations = request
         .get("$expand")
         .is_some_and(|expand| ["relations", "all", "1", "4"].contains(&&*expand.to_lowercase()));
+    let relations = relations.then_some(board);
     let view = View { base_url, fields: fields.as_deref(), relations };
     let as_of = request.get("asof").and_then(|text| text.parse().ok());
     match board.item(id).and_then(|item| Some((item, item.at(as_of)?))) {

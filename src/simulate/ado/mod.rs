@@ -5,6 +5,7 @@
 //! changed through [`Simulator`] or over HTTP below `/_simulator/`.
 
 mod args;
+mod beside;
 mod board;
 mod body;
 mod connection;
@@ -33,6 +34,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use args::{SimulateAdoArgs, run};
+pub use beside::{StoredCommit, StoredFile, StoredRequest};
 pub use board::PROJECT;
 pub use fault::{ActiveFault, Fault};
 pub use seed::FIRST_ID;
@@ -222,6 +224,53 @@ impl Simulator {
         let shared = self.server.lock();
         let item = shared.board.item(id);
         item.map(|i| i.remarks.iter().map(|r| r.text.clone()).collect()).unwrap_or_default()
+    }
+
+    /// Keeps a file and attaches it to an item; returns its address.
+    pub fn attach(&self, id: i64, name: &str, file: StoredFile) -> String {
+        let mut shared = self.server.lock();
+        let size = match &file {
+            StoredFile::Bytes(bytes) => bytes.len(),
+            StoredFile::Redirect(_) => 1,
+        };
+        let file = shared.board.beside.add_file(file);
+        let url = beside::file_url(&shared.base_url, &file, name);
+        drop(shared);
+        let attributes = serde_json::json!({ "name": name, "resourceSize": size });
+        self.link(id, "AttachedFile", &url, attributes);
+        url
+    }
+
+    /// Adds a relation to an item.
+    pub fn link(&self, id: i64, rel: &str, url: &str, attributes: Value) {
+        let link = serde_json::json!({ "rel": rel, "url": url, "attributes": attributes });
+        if let Some(item) = self.server.lock().board.items.get_mut(&id) {
+            item.links.push(link);
+        }
+    }
+
+    /// Links an item with another one of this tracker.
+    pub fn link_items(&self, id: i64, rel: &str, other: i64) {
+        let url = items::item_url(&self.base_url(), other);
+        self.link(id, rel, &url, serde_json::json!({}));
+    }
+
+    /// Keeps a commit and links an item with it.
+    pub fn link_commit(&self, id: i64, hash: &str, commit: StoredCommit) {
+        self.server.lock().board.beside.commits.insert(hash.to_owned(), commit);
+        self.link_change(id, "Commit", hash);
+    }
+
+    /// Keeps a pull request and links an item with it.
+    pub fn link_pull_request(&self, id: i64, number: u64, request: StoredRequest) {
+        self.server.lock().board.beside.requests.insert(number, request);
+        self.link_change(id, "PullRequestId", &number.to_string());
+    }
+
+    fn link_change(&self, id: i64, kind: &str, of: &str) {
+        let place = format!("{}%2F{}", board::PROJECT_ID, beside::REPOSITORY_ID);
+        let url = format!("vstfs:///Git/{kind}/{place}%2F{of}");
+        self.link(id, "ArtifactLink", &url, serde_json::json!({ "name": "Fixed in Commit" }));
     }
 
     /// Takes away a field of the collection, as another process template would.

@@ -60,7 +60,7 @@ pub fn create(board: &mut Board, request: &ApiRequest, item_type: &str, base_url
 fn show(board: &Board, id: i64, base_url: &str, comment: Option<i64>) -> Reply {
     let Some(item) = board.item(id) else { return gone(id) };
     let Some(revision) = item.at(None) else { return gone(id) };
-    let view = View { base_url, fields: None, relations: true };
+    let view = View { base_url, fields: None, relations: Some(board) };
     let mut value = serde_json::to_value(Shown { item, revision, view }).unwrap_or_default();
     if let Some(comment) = comment {
         value["commentVersionRef"] = json!({ "commentId": comment, "version": 1 });

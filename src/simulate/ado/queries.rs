@@ -212,7 +212,7 @@ fn stream_entry(
     request: &ApiRequest,
     base_url: &str,
 ) -> Value {
-    let view = View { base_url, fields: None, relations: false };
+    let view = View { base_url, fields: None, relations: None };
     let mut value = serde_json::to_value(Shown { item, revision, view }).unwrap_or_default();
     let whole = request.get("$expand").is_some_and(|expand| expand.eq_ignore_ascii_case("fields"));
     if let Some(fields) = value["fields"].as_object_mut() {

@@ -93,6 +93,7 @@ impl ApiRequest {
                 "resourceareas" => "resourceareas",
                 "connectiondata" => "connectiondata",
                 "projects" => "projects",
+                "git" => "git",
                 _ => "other",
             };
         }
@@ -102,6 +103,7 @@ impl ApiRequest {
             ("workitems", "comments", _) => "comments",
             ("workitems", _, method) if *method == Method::PATCH => "patch",
             ("workitems", ..) => "workitems",
+            ("attachments", ..) => "attachments",
             ("fields", ..) => "fields",
             ("queries", ..) => "queries",
             ("reporting", ..) => "reporting",

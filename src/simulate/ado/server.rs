@@ -212,6 +212,7 @@ impl Shared {
             "resourceareas" => resource_areas(request, &base_url),
             "connectiondata" => connection_data(),
             "projects" => project(request, &base_url),
+            "git" => super::beside::code(&self.board, request),
             "wit" => match request.scope.first() {
                 Some(name) if !is_project(name) => no_project(name),
                 _ => self.route_work_items(request, &base_url),
@@ -237,6 +238,7 @@ impl Shared {
                 patch::create(board, request, &rest[1..], base_url)
             }
             (_, "workitems") => route_item(board, request, &rest, base_url),
+            ("GET" | "POST", "attachments") => super::beside::attachments(board, request, base_url),
             ("GET", "fields") => fields(board, &rest, base_url),
             ("GET" | "POST", "reporting") => queries::revisions(board, request, base_url),
             ("GET", "recyclebin") => recycle_bin(board),

@@ -16,11 +16,21 @@ export function story(data, act) {
       data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was left out of the prompt or marked; check the work item's source before you trust it.`),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
       data.duplicates?.items.length > 0 && duplicates(data.duplicates, item.key),
+      data.surroundings && around(data.surroundings),
       findings.length ? findings.map((row, index) => finding(row, index === 0 && act.feedback, item.key)) : h("p.empty", "No findings yet."),
       sessions.length > 0 && part("Sessions", sessionTable(sessions)),
       part("History", h("ol.lines", { tabindex: "0", "aria-label": "Events of this item" }, data.story.map((line) => h("li", h("time", { datetime: line.at }, clock(line.at)), h("span", untimed(line.line)))))),
     ),
   ];
+}
+
+/** Linked items, commits and pull requests, and what became of attached files. */
+function around(read) {
+  const items = read.items.map((item) => h("li", `${words(item.kind)}: `, isPage(item.url) ? link(item.url, `#${item.id} ${item.title}`) : `#${item.id} ${item.title ?? "cannot be read"}`, item.state && ` (${item.state})`));
+  const changes = read.changes.map((change) => h("li", `${words(change.kind)} `, h("code", change.id.slice(0, 10)), ` ${change.title} `, change.state && `(${change.state})`));
+  const files = read.files.map((file) => h("li", `attached: ${file.name}${file.size ? ` (${file.size} bytes)` : ""}: ${file.fate}`));
+  const more = read.left_out > 0 && h("li", `and ${read.left_out} more links`);
+  return items.length + changes.length + files.length > 0 && part("Links and files", h("ul.bullets", items, changes, files, more));
 }
 
 /** Items that report the same thing, by triage's word; each leads to its own page here. */
@@ -36,6 +46,7 @@ function finding(row, feedback, key) {
   const found = row.finding;
   return h("article.found",
     h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, `revision ${row.revision}`)),
+    row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed since: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), ` (${row.stale.files.join(", ")})`),
     h("p.prose", prose(found.summary)),
     found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", prose(cause))))),
     found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", prose(file.reason)))))),

@@ -11,5 +11,6 @@ mod proxy;
 mod reading;
 mod recordings;
 mod setup;
+mod surroundings;
 mod tls;
 mod writing;

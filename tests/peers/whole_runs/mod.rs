@@ -7,6 +7,7 @@ mod kinds;
 mod limits;
 mod login;
 mod outage;
+mod pictures;
 mod reading;
 mod settings;
 mod whole_run;

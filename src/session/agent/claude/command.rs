@@ -100,6 +100,9 @@ pub fn args(config: &Config, task: &Task) -> Vec<OsString> {
             }
             args.add_unless_empty("--effort", &config.analyze.effort);
             args.add(["--tools", "Read"]);
+            if let Some(folder) = task.attached() {
+                args.0.extend(["--add-dir".into(), folder.into_os_string()]);
+            }
             args.bounds(config.analyze.max_turns, config.analyze.max_cost);
         }
     }

@@ -1,0 +1,49 @@
+//! What an event is about.
+
+use super::Event;
+use crate::model::{ItemKey, SessionId};
+
+impl Event {
+    /// The session it is about, if it is about one.
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::SessionRegistered { session, .. }
+            | Self::SessionSpawned { session, .. }
+            | Self::SessionInitialised { session, .. }
+            | Self::SessionLiveness { session, .. }
+            | Self::SessionProgressed { session, .. }
+            | Self::SessionRetrying { session, .. }
+            | Self::SessionStopping { session, .. }
+            | Self::SessionEnded { session, .. }
+            | Self::OrphanResolved { session, .. }
+            | Self::Unkillable { session, .. }
+            | Self::FindingStored { session, .. } => Some(*session),
+            _ => None,
+        }
+    }
+
+    /// The item it is about, if it is about one.
+    pub fn item(&self) -> Option<&ItemKey> {
+        match self {
+            Self::TextAlarm { item, .. }
+            | Self::ItemDecided { item, .. }
+            | Self::RuleMatched { item, .. }
+            | Self::ItemTriaged { item, .. }
+            | Self::ContextBuilt { item, .. }
+            | Self::SurroundingsRead { item, .. }
+            | Self::FindingStored { item, .. }
+            | Self::FindingPublished { item, .. }
+            | Self::PublishFailed { item, .. }
+            | Self::FeedbackGiven { item, .. }
+            | Self::FixFound { item, .. }
+            | Self::ItemSettled { item }
+            | Self::ItemDeferred { item, .. }
+            | Self::ItemWaiting { item, .. }
+            | Self::ItemParked { item, .. } => Some(item),
+            Self::AdmissionRefused { item, .. }
+            | Self::SessionRegistered { item, .. }
+            | Self::SessionEnded { item, .. } => item.as_ref(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What stands around an item in its tracker, for its analysis: links with titles, commits and pull
+//! requests with the files they touched, pictures and small text files. What cannot be read is left
+//! out and told; it never stops an analysis.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::RunContext;
+use crate::clean::{self, FileKind, clean_text, harmless_name, kind_of_file};
+use crate::dedupe::QueuedItem;
+use crate::event::Event;
+use crate::fetch::Source;
+use crate::model::{
+    Attachment, AttachmentFate, ChangeKind, Format, LinkedChange, LinkedItem, ReadSurroundings,
+    Surroundings,
+};
+use crate::prompt::cut_to_tokens;
+use crate::session::{Attached, AttachedFile};
+
+/// Of the parent's own text.
+const EXTRACT_TOKENS: usize = 150;
+/// Of one text file, and how much of it is read.
+const TEXT_TOKENS: u32 = 1_500;
+const TEXT_READ: u64 = 64 << 10;
+/// Files of a commit or pull request that are named.
+const MOST_TOUCHED: usize = 8;
+const BYTES_PER_TOKEN: usize = crate::model::BYTES_PER_TOKEN;
+
+/// What a deep prompt says about it, not yet fenced, and the files that go with the session.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) links: String,
+    pub(super) files: String,
+    pub(super) attached: Option<Attached>,
+}
+
+/// Reads it. `root` is the code base, where linked commits may be known.
+pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> Gathered {
+    let settings = &cx.config.analyze;
+    if settings.link_tokens == 0 && settings.max_attachments == 0 {
+        return Gathered::default();
+    }
+    let Some(tracker) = cx.edges.tracker_of(item.key()) else { return Gathered::default() };
+    let source = &tracker.source;
+    let read = cx.stop.unless_stopped(source.surroundings(item.id())).await;
+    let mut found = match read {
+        Some(Ok(Some(found))) => found,
+        Some(Ok(None)) | None => return Gathered::default(),
+        Some(Err(error)) => {
+            tracing::warn!(item = %item.key(), %error, "could not read the item's links; the analysis goes on without them");
+            return Gathered::default();
+        }
+    };
+    let files = std::mem::take(&mut found.files);
+    if settings.link_tokens == 0 {
+        found = Surroundings::default();
+    }
+    for change in &mut found.changes {
+        *change = with_details(cx, source, root, change.clone()).await;
+    }
+    let mut gathered = Gathered { links: links_text(cx, &found), ..Gathered::default() };
+    let mut fates = Vec::with_capacity(files.len());
+    let mut taking = Taking::default();
+    for file in files {
+        let fate = taking.take(cx, source, &file).await;
+        fates.push(AttachmentFate { name: line(&file.name), size: file.size, fate });
+    }
+    gathered.files = taking.text();
+    gathered.attached = (!taking.files.is_empty())
+        .then_some(Attached { marker: taking.marker, files: taking.files });
+    let Surroundings { items, changes, left_out, .. } = found;
+    let read = Box::new(ReadSurroundings { items, changes, files: fates, left_out });
+    cx.emit(Event::SurroundingsRead { item: item.key().clone(), read });
+    gathered
+}
+
+/// Title and files from the code base if it knows the commit, or else from the tracker.
+async fn with_details(
+    cx: &RunContext,
+    source: &Arc<dyn Source>,
+    root: &Path,
+    change: LinkedChange,
+) -> LinkedChange {
+    if change.kind == ChangeKind::Commit
+        && let Some(known) = cx.edges.code.commit(root.to_owned(), change.id.clone()).await
+    {
+        return LinkedChange { title: known.title, files: known.files, ..change };
+    }
+    match cx.stop.unless_stopped(source.change(change.clone())).await {
+        Some(Ok(change)) => change,
+        Some(Err(error)) => {
+            tracing::debug!(change = change.id, %error, "could not read a linked change");
+            change
+        }
+        None => change,
+    }
+}
+
+fn links_text(cx: &RunContext, found: &Surroundings) -> String {
+    let mut lines: Vec<String> = found.items.iter().map(|item| item_line(cx, item)).collect();
+    lines.extend(found.changes.iter().map(change_line));
+    let (kept, cut) = cut_to_tokens(&lines.join("\n"), cx.config.analyze.link_tokens);
+    match (found.left_out, cut) {
+        (0, 0) => kept,
+        (0, _) => format!("{kept}\n(more links are left out)"),
+        (more, _) => format!("{kept}\n(and {more} more links)"),
+    }
+}
+
+fn item_line(cx: &RunContext, item: &LinkedItem) -> String {
+    let (kind, id) = (item.kind.into_str(), item.id);
+    let Some(title) = &item.title else { return format!("{kind} {id}: cannot be read") };
+    let facts = [&item.item_type, &item.state].map(|fact| line(fact)).join(", ");
+    let mut text = format!("{kind} {id} ({facts}): {}", clean_line(title));
+    if let Some(raw) = &item.text {
+        let options = clean::Options {
+            rendering: clean::Rendering::Tight,
+            doubtful: cx.config.text.doubtful,
+            max_bytes: Some(EXTRACT_TOKENS * BYTES_PER_TOKEN),
+        };
+        let extract = line(&clean_text(&raw.raw, raw.format, &options).text);
+        if !extract.is_empty() {
+            text.push_str(&format!("\n  it says: {extract}"));
+        }
+    }
+    text
+}
+
+fn change_line(change: &LinkedChange) -> String {
+    let name = match change.kind {
+        ChangeKind::Commit => format!("commit {}", change.id.get(..10).unwrap_or(&change.id)),
+        ChangeKind::PullRequest => format!("pull request {}", change.id),
+    };
+    let state =
+        if change.state.is_empty() { String::new() } else { format!(" ({})", line(&change.state)) };
+    let title = match change.title.trim() {
+        "" => "cannot be read".to_owned(),
+        title => clean_line(title),
+    };
+    let files: Vec<String> =
+        change.files.iter().take(MOST_TOUCHED).map(|file| line(file)).collect();
+    let more = change.files.len().saturating_sub(MOST_TOUCHED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let files = if files.is_empty() {
+        String::new()
+    } else {
+        format!("; touched {}{more}", files.join(", "))
+    };
+    format!("{name}{state}: {title}{files}")
+}
+
+/// A line of a stranger, without what a reader would not see.
+fn clean_line(text: &str) -> String {
+    line(&clean_text(text, Format::Plain, &clean::Options::default()).text)
+}
+
+fn line(text: &str) -> String {
+    let line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Files under way to a session.
+struct Taking {
+    /// Stands for the session's folder until that is known.
+    marker: String,
+    files: Vec<AttachedFile>,
+    lines: Vec<String>,
+    taken: u32,
+}
+
+impl Default for Taking {
+    fn default() -> Self {
+        let marker = format!("/attached-{}", uuid::Uuid::new_v4().simple());
+        Self { marker, files: Vec::new(), lines: Vec::new(), taken: 0 }
+    }
+}
+
+impl Taking {
+    /// Takes one file if it fits, and says what became of it.
+    async fn take(
+        &mut self,
+        cx: &RunContext,
+        source: &Arc<dyn Source>,
+        file: &Attachment,
+    ) -> String {
+        let settings = &cx.config.analyze;
+        if settings.max_attachments == 0 {
+            return "not read: analyze.max_attachments is 0".to_owned();
+        }
+        if self.taken >= settings.max_attachments {
+            return format!("not read: only {} files are taken", settings.max_attachments);
+        }
+        let limit = settings.max_attachment_size;
+        if file.size.is_some_and(|size| size > limit) {
+            return format!("not read: larger than {limit} bytes");
+        }
+        let bytes = match cx.stop.unless_stopped(source.attachment(file.clone(), limit)).await {
+            Some(Ok(bytes)) => bytes,
+            Some(Err(error)) => return error.message,
+            None => return "not read: the run was stopped".to_owned(),
+        };
+        match kind_of_file(&bytes) {
+            FileKind::Refused(why) => format!("refused: {why}"),
+            FileKind::Text => self.take_text(&file.name, &bytes),
+            FileKind::Picture { extension, width, height } => {
+                let name = harmless_name(self.files.len() + 1, &file.name, extension);
+                let (marker, shown) = (&self.marker, clean_line(&file.name));
+                self.lines
+                    .push(format!("{marker}/{name}: picture, {width} x {height}, named {shown:?}"));
+                self.files.push(AttachedFile { name, bytes });
+                self.taken += 1;
+                format!("given to the analysis as a picture of {width} x {height}")
+            }
+        }
+    }
+
+    fn take_text(&mut self, name: &str, bytes: &[u8]) -> String {
+        let read = bytes.len().min(usize::try_from(TEXT_READ).unwrap_or(usize::MAX));
+        let text = String::from_utf8_lossy(&bytes[..read]);
+        let text = clean_text(&text, Format::Plain, &clean::Options::default()).text;
+        let (text, cut) = cut_to_tokens(text.trim(), TEXT_TOKENS);
+        let cut = if cut > 0 || read < bytes.len() { " (its beginning)" } else { "" };
+        self.lines.push(format!("text file named {:?}{cut}:\n{text}", clean_line(name)));
+        self.taken += 1;
+        format!("given to the analysis as text{cut}")
+    }
+
+    fn text(&self) -> String {
+        self.lines.join("\n")
+    }
+}
