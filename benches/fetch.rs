@@ -1,7 +1,8 @@
 //! Reading, cleaning and judging many changed items, beside a bare loop that only downloads the same
 //! pages.
 //!
-//! `cargo bench --bench fetch [-- ITEMS…]`. Simulator, client and loop are processes of their own,
+//! `cargo bench --bench fetch [-- ITEMS…]`; with `github` before the sizes, GitHub takes the place of
+//! Azure DevOps. Simulator, client and loop are processes of their own,
 //! so that the peak memory of each is its own. Both ask for the same batches and both take packed
 //! answers, as the service gives them; the last line is for a server that packs nothing. Of several
 //! rounds the fastest counts, since other work on the machine can only make one slower.
@@ -22,11 +23,10 @@ use heartbeat::clean;
 use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::dedupe;
-use heartbeat::fetch::FixedCredential;
-use heartbeat::fetch::ado::AdoSource;
-use heartbeat::fetch::{FetchRequest, InMemory, Source};
+use heartbeat::fetch::{Connection, FetchRequest, FixedCredential, InMemory, connect};
 use heartbeat::settings::{self, Config};
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
+use heartbeat::simulate::github;
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 7;
@@ -36,28 +36,46 @@ fn main() {
     let runtime = || tokio::runtime::Runtime::new().unwrap();
     match arguments.first().map(String::as_str) {
         Some("serve") => {
-            let packs = arguments[2] == "packed";
-            runtime().block_on(serve(arguments[1].parse().unwrap(), packs));
+            runtime().block_on(serve(arguments[1].parse().unwrap(), &arguments[2]));
+        }
+        Some("bare") if arguments[2] == GITHUB => {
+            runtime().block_on(bare_github(arguments[1].clone()));
         }
         Some("bare") => runtime().block_on(bare(arguments[1].clone())),
-        Some("client") => runtime().block_on(client(arguments[1].clone())),
+        Some("client") => runtime().block_on(client(arguments[1].clone(), &arguments[2])),
         _ => compare(&arguments),
     }
 }
 
 /// Serves so many items until it is killed; the first line of output is the address.
-async fn serve(items: usize, packs: bool) {
+async fn serve(items: usize, packing: &str) {
+    if packing == GITHUB {
+        let options =
+            github::SimulatorOptions { items, limit: None, ..github::SimulatorOptions::default() };
+        let simulator = github::Simulator::start(options).await.unwrap();
+        println!("{}", simulator.base_url());
+        return std::future::pending::<()>().await;
+    }
+    let packs = packing == "packed";
     let options = SimulatorOptions { items, packs, ..SimulatorOptions::default() };
     let simulator = Simulator::start(options).await.unwrap();
     println!("{}", simulator.base_url());
     std::future::pending::<()>().await;
 }
 
-fn source_config(base_url: String) -> settings::Source {
+/// Stands in the column of how answers are packed.
+const GITHUB: &str = "github";
+
+fn source_config(base_url: String, packing: &str) -> settings::Source {
     let defaults: Config = toml::from_str(DEFAULT_TOML).unwrap();
+    let (kind, project) = match packing {
+        GITHUB => (settings::SourceKind::Github, github::REPOSITORY),
+        _ => (settings::SourceKind::Ado, "Parcel"),
+    };
     settings::Source {
         base_url,
-        project: "Parcel".to_owned(),
+        kind,
+        project: project.to_owned(),
         where_clause: String::new(),
         look_back: Duration::from_secs(90 * 86_400),
         ..defaults.source
@@ -65,11 +83,12 @@ fn source_config(base_url: String) -> settings::Source {
 }
 
 /// Our client: query, batches, decoding.
-async fn client(base_url: String) {
-    let config = source_config(base_url);
+async fn client(base_url: String, packing: &str) {
+    let config = source_config(base_url, packing);
     let credential = Arc::new(FixedCredential::new("none".to_owned().into(), "the benchmark"));
     let memory = InMemory::shared();
-    let source = AdoSource::new(&config, credential, Clock::system(), memory).unwrap();
+    let connection = Connection::new(credential, Clock::system(), memory);
+    let source = connect(&config, connection).unwrap();
     let start = Instant::now();
     let request = FetchRequest { changed_since: None, also: vec![] };
     let mut pages = source.open(request).await.unwrap();
@@ -107,7 +126,7 @@ const WINDOW: i64 = 19_000;
 async fn bare(base_url: String) {
     let _already_installed = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().no_proxy().gzip(true).build().unwrap();
-    let config = source_config(base_url.clone());
+    let config = source_config(base_url.clone(), "packed");
     let basic = heartbeat_fields(&config);
     let start = Instant::now();
     let (mut items, mut bytes, mut requests, mut last) = (0, 0, 0_u64, 0);
@@ -141,6 +160,38 @@ async fn bare(base_url: String) {
         last += WINDOW;
     }
     report(start, items, bytes, requests);
+}
+
+/// The same for GitHub: page after page from the date of the last row, nothing else read.
+async fn bare_github(base_url: String) {
+    let _already_installed = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder().no_proxy().gzip(true).user_agent("bare").build().unwrap();
+    let start = Instant::now();
+    let (mut numbers, mut bytes, mut requests) = (std::collections::HashSet::new(), 0, 0_u64);
+    let mut since = "2000-01-01T00:00:00Z".to_owned();
+    loop {
+        let url = format!(
+            "{base_url}/repos/{}/issues?state=all&sort=updated&direction=asc&per_page=100&since={since}",
+            github::REPOSITORY
+        );
+        let body = http.get(url).send().await.unwrap().bytes().await.unwrap();
+        requests += 1;
+        bytes += body.len();
+        let text = std::str::from_utf8(&body).unwrap();
+        // The least that shows where to go on, by searching and not by decoding.
+        let of = |name: &'static str| {
+            text.split(name).skip(1).map(|rest| &rest[..rest.find('"').unwrap_or(0)])
+        };
+        let pages = of("\"html_url\":\"https://github.com/parcel/tracking/issues/");
+        numbers.extend(pages.filter_map(|page| page.parse::<i64>().ok()));
+        let dates: Vec<&str> = of("\"updated_at\":\"").collect();
+        let last = dates.iter().max().copied().unwrap_or_default();
+        if dates.len() < 100 || last == since {
+            break;
+        }
+        since = last.to_owned();
+    }
+    report(start, numbers.len(), bytes, requests);
 }
 
 /// The fields our client asks for.
@@ -216,9 +267,9 @@ fn this(arguments: &[&str]) -> Command {
 }
 
 /// The fastest of several rounds of the loop and of the client, in turns.
-fn best(server: &Server) -> (Value, Value) {
+fn best(server: &Server, packing: &str) -> (Value, Value) {
     let round = |kind: &str| {
-        let output = this(&[kind, &server.1]).output().unwrap();
+        let output = this(&[kind, &server.1, packing]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
@@ -242,8 +293,12 @@ fn compare(arguments: &[String]) {
         "  items answers   bare s  client s  ratio  µs/item   bare cpu s  client cpu s   bare MiB  \
          client MiB  requests"
     );
-    let times: Vec<(usize, f64)> = sizes.iter().map(|&size| (size, line(size, "packed"))).collect();
-    line(20_000, "plain");
+    let is_github = arguments.iter().any(|argument| argument == GITHUB);
+    let packing = if is_github { GITHUB } else { "packed" };
+    let times: Vec<(usize, f64)> = sizes.iter().map(|&size| (size, line(size, packing))).collect();
+    if !is_github {
+        line(20_000, "plain");
+    }
     if times.len() > 1 {
         println!("time grows with the number of items to the power of {:.2}", exponent(&times));
     }
@@ -252,7 +307,7 @@ fn compare(arguments: &[String]) {
 /// Measures one size and prints its line; the client's time.
 fn line(size: usize, packing: &str) -> f64 {
     let server = Server::start(size, packing);
-    let (bare, client) = best(&server);
+    let (bare, client) = best(&server, packing);
     assert_eq!(bare["items"], size, "the loop reads everything");
     assert_eq!(client["items"], size, "and so does the client");
     let number = |value: &Value, key: &str| value[key].as_f64().unwrap();

@@ -1,5 +1,5 @@
-//! heartbeat: a scheduled batch job that triages Azure DevOps work items and analyses the ones
-//! that deserve it, and leaves no process running behind. This page is the architecture.
+//! heartbeat: a scheduled batch job that triages the work items of a tracker and analyses the
+//! ones that deserve it, and leaves no process running behind. This page is the architecture.
 //!
 //! # Data flow
 //!

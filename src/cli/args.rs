@@ -263,6 +263,8 @@ pub struct LimitArgs {
 pub enum Simulate {
     /// An Azure DevOps server with a realistic backlog, on loopback
     Ado(crate::simulate::ado::SimulateAdoArgs),
+    /// A GitHub with two repositories and their issues, on loopback
+    Github(crate::simulate::github::SimulateGithubArgs),
     /// A scripted agent that speaks the Claude Code CLI's stream format
     Agent(crate::simulate::agent::SimulateAgentArgs),
 }

@@ -17,6 +17,9 @@ use crate::schedule::Schedule;
 /// Arguments of `heartbeat init`.
 #[derive(Debug, Clone, Args)]
 pub struct InitArgs {
+    /// Which tracker: ado or github
+    #[arg(long, value_parser = ["ado", "github"])]
+    pub kind: Option<String>,
     /// URL of the organisation, such as `https://dev.azure.com/contoso`
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
@@ -64,6 +67,7 @@ const OFF: &str = "off";
 /// Questions are asked only when no answer was passed as a flag.
 pub fn wants_to_be_asked(args: &InitArgs) -> bool {
     !args.print
+        && args.kind.is_none()
         && args.base_url.is_none()
         && args.project.is_none()
         && args.repository.is_none()
@@ -87,11 +91,16 @@ pub fn ask(
     let any = |_: &str| Ok(());
     let mut args = args.clone();
     args.base_url = asking.question(
-        "URL of the organisation, such as https://dev.azure.com/contoso",
+        "URL of the organisation, such as https://dev.azure.com/contoso or https://api.github.com",
         "",
         check_address,
     )?;
-    args.project = asking.question("Project to watch", "", any)?;
+    args.kind = args.kind.or_else(|| args.base_url.as_deref().and_then(kind_of).map(str::to_owned));
+    let project = match args.kind.as_deref() {
+        Some("github") => "Repository to watch, as owner/repository",
+        _ => "Project to watch",
+    };
+    args.project = asking.question(project, "", any)?;
     let repository = asking.question("Folder of the code base to analyse", ".", |answer| {
         match Path::new(answer).is_dir() {
             true => Ok(()),
@@ -126,6 +135,14 @@ pub fn ask(
         args.model = asking.question("Model of that agent, for triage and analyses", "", any)?;
     }
     Ok(args)
+}
+
+/// Which tracker an address belongs to, where it tells; none: Azure DevOps.
+fn kind_of(address: &str) -> Option<&'static str> {
+    let rest = address.split_once("://")?.1;
+    let host = rest.split('/').next().unwrap_or_default();
+    let github = host.contains("github") || host.ends_with(".ghe.com") || rest.contains("/api/v3");
+    github.then_some("github")
 }
 
 fn check_address(answer: &str) -> Result<(), String> {
@@ -233,6 +250,8 @@ pub struct Written {
     /// The file's text, if it is only printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The variable that the tracker's credential belongs in.
+    pub tracker: &'static str,
 }
 
 impl Written {
@@ -244,10 +263,11 @@ impl Written {
             false => format!("set {} in it, ", self.still_to_set.join(", ")),
         };
         format!(
-            "Wrote {}.\nNext: {missing}export AZURE_DEVOPS_PAT and {credential},\ncheck the \
+            "Wrote {}.\nNext: {missing}export {tracker} and {credential},\ncheck the \
              setup with `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start \
              with `heartbeat --once`.\n",
             file.display(),
+            tracker = self.tracker,
             credential = self.credential,
         )
     }
@@ -270,8 +290,11 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
         Some("copilot") => "COPILOT_GITHUB_TOKEN",
         _ => "ANTHROPIC_API_KEY",
     };
+    let is_github =
+        answers.iter().any(|(key, value)| key == "source.kind" && value.as_str() == Some("github"));
+    let tracker = if is_github { "GITHUB_TOKEN" } else { "AZURE_DEVOPS_PAT" };
     if args.print {
-        return Ok(Written { file: None, still_to_set, credential, text: Some(text) });
+        return Ok(Written { file: None, still_to_set, tracker, credential, text: Some(text) });
     }
     let mut open = std::fs::OpenOptions::new();
     open.write(true).truncate(true);
@@ -289,7 +312,7 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
     })?;
     file.write_all(text.as_bytes())
         .map_err(CommandError::io(format!("cannot write {}", path.display())))?;
-    Ok(Written { file: Some(path.to_owned()), still_to_set, credential, text: None })
+    Ok(Written { file: Some(path.to_owned()), still_to_set, tracker, credential, text: None })
 }
 
 /// Required keys that were not given.
@@ -315,7 +338,14 @@ fn answers(args: &InitArgs) -> Vec<(String, Value)> {
         value.map(|value| (key.to_owned(), Value::Float(amount(value))))
     };
     let repository = args.repository.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let kind = args.kind.clone();
+    let kind = kind.or_else(|| args.base_url.as_deref().and_then(kind_of).map(str::to_owned));
+    let variable = (kind.as_deref() == Some("github")).then(|| "GITHUB_TOKEN".to_owned());
+    let condition = variable.as_ref().map(|_| String::new());
     [
+        text("source.kind", &kind),
+        text("source.token_env", &variable),
+        text("source.where", &condition),
         text("source.base_url", &args.base_url),
         text("source.project", &args.project),
         text("repository.path", &repository),
@@ -341,6 +371,7 @@ mod tests {
 
     fn no_answers() -> InitArgs {
         InitArgs {
+            kind: None,
             base_url: None,
             project: None,
             repository: None,
@@ -400,6 +431,25 @@ mod tests {
             toml::from_str(&render_init(&answers(&usual)).unwrap()).unwrap();
         assert_eq!(config.http.listen, "127.0.0.1:7979");
         assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Baseline);
+    }
+
+    #[test]
+    fn an_address_of_github_makes_a_file_for_it() {
+        for (address, github) in [
+            ("https://api.github.com", true),
+            ("https://code.contoso.com/api/v3", true),
+            ("https://contoso.ghe.com", true),
+            ("https://dev.azure.com/contoso", false),
+        ] {
+            let (args, said) = talk(&format!("{address}\ncontoso/shop\n.\n\nUTC\n\n\n\n"));
+            assert_eq!(said.contains("owner/repository"), github, "{said}");
+            let config: crate::settings::Config =
+                toml::from_str(&render_init(&answers(&args)).unwrap()).unwrap();
+            let is_github = config.source.kind == crate::settings::SourceKind::Github;
+            assert_eq!(is_github, github, "{address}");
+            assert_eq!(config.source.token_env == "GITHUB_TOKEN", github);
+            assert_eq!(config.source.where_clause.is_empty(), github);
+        }
     }
 
     #[test]

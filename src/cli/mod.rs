@@ -228,6 +228,9 @@ impl Context {
                 Ok(Code::Done)
             }),
             Command::Simulate(Simulate::Ado(args)) => self.on_runtime(self.simulate_ado(args)),
+            Command::Simulate(Simulate::Github(args)) => {
+                self.on_runtime(self.simulate_github(args))
+            }
             Command::Simulate(Simulate::Agent(args)) => Ok(simulate_agent(&args)),
         }
     }
@@ -273,14 +276,18 @@ impl Context {
         &self,
         args: crate::simulate::ado::SimulateAdoArgs,
     ) -> Result<Code, CommandError> {
-        let served = crate::simulate::ado::run(args, |simulator| {
-            // A reader that went away does not stop the simulator.
-            drop(write_out(&format!("{}\n", simulator.base_url())));
-        });
-        served
-            .await
-            .map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
-        Ok(Code::Done)
+        let ready =
+            |simulator: &crate::simulate::ado::Simulator| print_address(&simulator.base_url());
+        served(crate::simulate::ado::run(args, ready).await)
+    }
+
+    async fn simulate_github(
+        &self,
+        args: crate::simulate::github::SimulateGithubArgs,
+    ) -> Result<Code, CommandError> {
+        let ready =
+            |simulator: &crate::simulate::github::Simulator| print_address(&simulator.base_url());
+        served(crate::simulate::github::run(args, ready).await)
     }
 
     fn print<T: Serialize>(
@@ -318,6 +325,16 @@ fn done(written: Result<(), CommandError>) -> Result<Code, CommandError> {
 fn code_of(report: &RunReport) -> Code {
     let announced = |code: &&Code| code.number() == report.exit_code;
     Code::ALL.iter().find(announced).copied().unwrap_or(Code::Unexpected)
+}
+
+/// Where a simulator listens. A reader that went away does not stop it.
+fn print_address(address: &str) {
+    drop(write_out(&format!("{address}\n")));
+}
+
+fn served(result: std::io::Result<()>) -> Result<Code, CommandError> {
+    result.map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
+    Ok(Code::Done)
 }
 
 /// Standard output, in one place. A closed pipe is the reader's choice, not a failure.

@@ -159,6 +159,7 @@ fn lay_over(keys: &Keys, entries: Vec<Entry>, problems: &mut Vec<Problem>) -> La
         layered.origins.insert(entry.key, entry.origin);
     }
     lists.complete(&mut layered.values, &mut layered.origins);
+    super::kind::adapt(&mut layered.values, keys);
     layered
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod init;
 mod keys;
+mod kind;
 mod list;
 mod load;
 mod reload;

@@ -3,7 +3,7 @@
 use super::error::{Origin, Problem};
 use super::validate::{Rules, is_variable_name_or_empty, positive};
 use crate::schedule::Schedule;
-use crate::settings::{Config, Source};
+use crate::settings::{Config, Source, SourceAuth, SourceKind};
 
 pub(super) fn check(rules: &mut Rules<'_>, config: &Config) {
     for (n, source) in config.sources().iter().enumerate() {
@@ -40,9 +40,17 @@ fn one(rules: &mut Rules<'_>, source: &Source, section: &str) {
         "a run uses one query; keep one of them and set the other to \"\"",
     );
     rules.agree(
-        !source.saved_query.is_empty() || !source.where_clause.trim().is_empty(),
+        source.kind != SourceKind::Ado
+            || !source.saved_query.is_empty()
+            || !source.where_clause.trim().is_empty(),
         [&query, &saved],
         "a run needs a query; set one of them",
+    );
+    rules.agree(
+        source.auth != SourceAuth::App
+            || (source.kind == SourceKind::Github && !source.app_id.trim().is_empty()),
+        [&key("auth"), &key("app_id")],
+        "\"app\" is for kind = \"github\" and needs the client id or app id in app_id",
     );
     rules.require((1..=200).contains(&source.page_size), &key("page_size"), "write 1 to 200");
     positive(rules, source.look_back, &key("look_back"));
@@ -94,7 +102,14 @@ pub(super) fn needed(config: &Config) -> Vec<(bool, String, &'static str)> {
                 "write the address of the organisation, such as https://dev.azure.com/contoso, or \
                  try `--demo`",
             ),
-            (source.project.is_empty(), format!("{section}.project"), "write the project's name"),
+            (
+                source.project.is_empty(),
+                format!("{section}.project"),
+                match source.kind {
+                    SourceKind::Ado => "write the project's name",
+                    SourceKind::Github => "write owner/repository, or the owner for all of them",
+                },
+            ),
             (
                 !source.names_credential(),
                 format!("{section}.token_env"),

@@ -72,6 +72,11 @@ impl Head {
         self.header(CONTENT_TYPE.as_str()).unwrap_or_default().to_ascii_lowercase()
     }
 
+    /// The server's time, by `Date`.
+    pub fn date(&self) -> Option<Timestamp> {
+        jiff::fmt::rfc2822::parse(&self.header("date")?).ok().map(|date| date.timestamp())
+    }
+
     /// `X-RateLimit-*` with the reset as seconds since 1970, if any was sent.
     pub fn rate_limit(&self) -> Option<RateLimit> {
         let (limit, remaining) =
@@ -149,8 +154,9 @@ impl Request {
 /// The body of a successful answer, not yet read.
 #[derive(Debug)]
 pub(super) struct Answer {
-    #[expect(dead_code, reason = "for kinds whose heads carry links and marks")]
     pub head: Head,
+    /// Where it came from.
+    pub url: Url,
     pub body: Vec<u8>,
     /// For messages about what it holds.
     pub request_id: Option<String>,
@@ -226,7 +232,11 @@ impl Http {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// The clock.
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
+    /// The clock's time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -292,7 +302,7 @@ impl Http {
         let body = self.read_body(&mut response, success).await;
         let body = body.map_err(|failure| failure.with_request_id(request_id.as_deref()))?;
         if success {
-            return Ok(Answer { head, body, request_id });
+            return Ok(Answer { head, url: request.url.clone(), body, request_id });
         }
         let origin = self.credential.origin();
         let asked = RequestInfo {
@@ -302,6 +312,11 @@ impl Http {
             writes: request.writes,
         };
         let failure = self.dialect.classify(&head, &body, asked);
+        if failure.class == FailureClass::Throttled {
+            // Some limits are told by the body only.
+            let retry_after = failure.retry_after;
+            self.record_limits(Limits { retry_after, rate_limit: None }, &mut turn).await?;
+        }
         tracing::debug!(status = head.status, class = failure.class.into_str(), "request failed");
         Err(failure)
     }

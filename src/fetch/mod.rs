@@ -7,15 +7,18 @@
 //! their state lives in the store.
 
 pub mod ado;
+mod ahead;
 mod client;
 mod credential;
 mod failure;
+pub mod github;
 mod guarded;
 mod http;
 mod json;
 mod look_back;
 pub mod memory;
 pub mod retry;
+mod text;
 mod tracker;
 mod write_back;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ado::AdoSource;
 use super::credential::Credential;
+use super::github::GithubSource;
 use super::http::Turns;
 use super::retry::RetryPolicy;
 use super::write_back::{WriteBack, Written};
@@ -79,7 +80,8 @@ pub fn connect(
     config: &settings::Source,
     connection: Connection,
 ) -> Result<Arc<dyn Tracker>, FetchError> {
-    match config.kind {
-        SourceKind::Ado => Ok(Arc::new(AdoSource::connect(config, connection)?)),
-    }
+    Ok(match config.kind {
+        SourceKind::Ado => Arc::new(AdoSource::connect(config, connection)?),
+        SourceKind::Github => Arc::new(GithubSource::connect(config, connection)?),
+    })
 }

@@ -43,7 +43,7 @@ pub use phase::Phase;
 pub use plain::{is_acting, plain_json, plain_markdown, plain_text};
 pub use process::ProcessIdentity;
 pub use session::{SessionEnd, SessionRef};
-pub use source::{Breaker, BreakerState, FailureClass, RateLimit, SourceRecord};
+pub use source::{Breaker, BreakerState, FailureClass, RateLimit, RepositoryRecord, SourceRecord};
 pub use stale::{LaterCommit, Stale};
 pub use surroundings::{
     Attachment, AttachmentFate, ChangeKind, LinkKind, LinkedChange, LinkedItem, ReadSurroundings,

@@ -24,6 +24,26 @@ pub struct SourceRecord {
     pub api_versions: BTreeMap<String, String>,
     /// What the source last said about its limits.
     pub rate_limit: Option<RateLimit>,
+    /// The repositories that the source ever had, where it consists of some. The place in this list
+    /// is part of the numbers of their items: entries are added and never removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repositories: Vec<RepositoryRecord>,
+}
+
+/// What is remembered about one repository of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RepositoryRecord {
+    /// The tracker's number for it, which a new name does not change.
+    pub id: i64,
+    /// Its name when it was last seen.
+    pub name: String,
+    /// Newest change whose decisions are stored.
+    pub cursor: Option<Timestamp>,
+    /// Address of the last list that was complete in one answer.
+    pub list_address: Option<String>,
+    /// The mark (`ETag`) by which the tracker says that the list is still the same.
+    pub list_mark: Option<String>,
 }
 
 /// The `X-RateLimit-*` headers as last seen.

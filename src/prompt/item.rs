@@ -95,8 +95,8 @@ fn without_mark(text: &str) -> &str {
 
 fn facts(clean: &CleanItem, parent: Option<&str>) -> String {
     let item = &clean.facts;
-    let mut facts: Vec<String> = item.handle.as_deref().map(one_line).into_iter().collect();
-    facts.extend([one_line(&item.item_type), one_line(&item.state)]);
+    let mut facts = vec![one_line(&item.item_type), one_line(&item.state)];
+    facts.extend(item.handle.as_deref().map(one_line));
     facts.extend(item.priority.map(|priority| format!("priority {priority}")));
     facts.extend(
         item.severity.as_deref().map(|severity| format!("severity {}", one_line(severity))),

@@ -47,6 +47,10 @@ pub struct Source {
     pub budget_per_day: Usd,
     /// Zero: no limit of its own.
     pub budget_per_month: Usd,
+    pub app_id: String,
+    pub area_labels: Vec<String>,
+    pub priority_labels: Vec<String>,
+    pub severity_labels: Vec<String>,
 }
 
 /// Which tracker a source is.
@@ -56,6 +60,8 @@ pub struct Source {
 pub enum SourceKind {
     /// Azure DevOps Services or Server.
     Ado,
+    /// GitHub or GitHub Enterprise Server.
+    Github,
 }
 
 /// How changed items are found.
@@ -76,6 +82,8 @@ pub enum SourceAuth {
     Pat,
     /// Any other token, as Bearer.
     Bearer,
+    /// The private key of a GitHub App.
+    App,
 }
 
 impl Config {

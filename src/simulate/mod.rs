@@ -3,5 +3,12 @@
 
 pub mod ado;
 pub mod agent;
+mod body;
+mod connection;
+mod dice;
+pub mod fault;
+pub mod github;
 pub mod hostile;
 pub mod sample;
+
+use self::dice::Dice;

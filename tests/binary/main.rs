@@ -22,3 +22,4 @@ mod reload;
 mod repositories;
 mod stale;
 mod terms;
+mod trackers;

@@ -8,6 +8,7 @@
 )]
 
 mod fetch;
+mod github;
 mod metrics;
 mod monitoring;
 mod pages;

@@ -10,6 +10,7 @@ mod agents;
 mod cli;
 mod cli_hostile;
 mod dashboard;
+mod github;
 mod sdk;
 mod supervised;
 mod systemd;

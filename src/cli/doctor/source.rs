@@ -11,7 +11,7 @@ use crate::config::credential::source_credential;
 use crate::fetch::retry::RetryPolicy;
 use crate::fetch::{Connection, FetchError, InMemory, connect};
 use crate::model::{BreakerState, FailureClass, SourceRecord};
-use crate::settings::Source;
+use crate::settings::{Source, SourceKind};
 use crate::store::Store;
 
 /// The longest wait for an answer here.
@@ -46,8 +46,16 @@ async fn of_source(patient: &DoctorInput, source: &Source) -> Vec<Check> {
     let mut checks = Vec::new();
     match secret {
         Err(error) => {
-            let fix = "create a personal access token with the scope Work Items (Read) and store \
-                       it where the configuration points";
+            let fix = match source.kind {
+                SourceKind::Ado => {
+                    "create a personal access token with the scope Work Items (Read) and store it \
+                     where the configuration points"
+                }
+                SourceKind::Github => {
+                    "create a fine-grained token with Issues: read for the repositories (write to \
+                     write back) and store it where the configuration points"
+                }
+            };
             checks.push(Check::failed("credential", error.to_string(), fix));
             checks.push(Check::skipped("source", "needs a credential"));
         }
@@ -73,7 +81,7 @@ async fn ask(patient: &DoctorInput, source: &Source) -> Vec<Check> {
     };
     let probe = match connect(&config, connection) {
         Ok(source) => source.probe().await,
-        Err(error) => return vec![failed("source", &error)],
+        Err(error) => return vec![failed(source.kind, "source", &error)],
     };
     let parts: [(&'static str, Result<String, FetchError>); 3] = [
         ("source", probe.account.map(|name| format!("signed in to {} as {name}", config.base_url))),
@@ -88,15 +96,34 @@ async fn ask(patient: &DoctorInput, source: &Source) -> Vec<Check> {
             Ok(found) => Check::ok(name, found),
             Err(error) => {
                 stuck = true;
-                failed(name, &error)
+                failed(source.kind, name, &error)
             }
         });
     }
     checks
 }
 
-fn failed(name: &'static str, error: &FetchError) -> Check {
-    Check::failed(name, error.message.clone(), fix_of(error.class))
+fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
+    let fix = match kind {
+        SourceKind::Ado => fix_of(error.class),
+        SourceKind::Github => github_fix_of(error.class),
+    };
+    Check::failed(name, error.message.clone(), fix)
+}
+
+const fn github_fix_of(class: FailureClass) -> &'static str {
+    match class {
+        FailureClass::Auth => "make a new token and check that it has not expired",
+        FailureClass::Denied => "give the token Issues: read, and authorise it for single sign-on",
+        FailureClass::Config => {
+            "check source.project (owner/repository), source.base_url, and that the token may see \
+             the repository"
+        }
+        FailureClass::BadQuery => "correct source.where, such as label:bug -label:wontfix",
+        FailureClass::Version => "set source.api_version to 2022-11-28",
+        FailureClass::Throttled => "wait until the account's rate limit is renewed",
+        _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
+    }
 }
 
 const fn fix_of(class: FailureClass) -> &'static str {

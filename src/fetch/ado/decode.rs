@@ -9,6 +9,7 @@ use super::fields::{
     LINKED_PAGES, TEST_STEPS,
 };
 use super::wire;
+use crate::fetch::text::{encode_segment, without_controls};
 use crate::model::{Comment, Format, ItemId, ItemKey, Links, TextField, WorkItem};
 
 /// What decoding needs to know beside the JSON.
@@ -202,27 +203,6 @@ pub fn identity(value: FieldValue) -> Option<String> {
 fn tags(joined: &str) -> Vec<String> {
     let tags = joined.split(';').map(|tag| without_controls(tag.trim().to_owned()));
     tags.filter(|tag| !tag.is_empty()).collect()
-}
-
-/// One-line values: control characters would garble a terminal and hide text.
-fn without_controls(text: String) -> String {
-    if !text.chars().any(char::is_control) {
-        return text;
-    }
-    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
-}
-
-/// A path segment, percent-encoded.
-pub fn encode_segment(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
 }
 
 #[cfg(test)]

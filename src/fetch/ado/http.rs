@@ -168,7 +168,7 @@ impl Dialect for Ado {
     fn prepare(&self, request: RequestBuilder, secret: &str) -> RequestBuilder {
         let request = match self.auth {
             SourceAuth::Pat => request.basic_auth("", Some(secret)),
-            SourceAuth::Bearer => request.bearer_auth(secret),
+            SourceAuth::Bearer | SourceAuth::App => request.bearer_auth(secret),
         };
         request
             .header(ACCEPT, "application/json")

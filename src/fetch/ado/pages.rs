@@ -6,13 +6,13 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Inner;
 use super::read::{Fetched, LARGEST_BATCH};
 use super::reporting::StreamReader;
 use super::wiql::{MOST_ROWS, Window};
+use crate::fetch::ahead::{self, Ahead};
 use crate::fetch::failure::Failure;
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};
 use crate::model::{BoxFuture, FailureClass, ItemId};
@@ -24,8 +24,6 @@ pub(super) struct Place {
     /// Continuation token of the revision stream.
     pub token: Option<String>,
 }
-
-type Sent = Result<Option<(Page, Place)>, FetchError>;
 
 /// The two ways of reading.
 enum Reader {
@@ -44,6 +42,10 @@ impl Reader {
             }
         })
     }
+}
+
+impl ahead::Reader for Reader {
+    type Place = Place;
 
     async fn next(&mut self) -> Result<Option<(Page, Place)>, Failure> {
         match self {
@@ -61,7 +63,7 @@ pub(super) struct AdoPages {
     inner: Arc<Inner>,
     requests_before: u64,
     request: Option<FetchRequest>,
-    reader: Option<(mpsc::Receiver<Sent>, AbortOnDropHandle<()>)>,
+    reader: Option<Ahead<Place>>,
     cursor: Option<Timestamp>,
     token: Option<String>,
 }
@@ -72,38 +74,17 @@ impl AdoPages {
         let request = Some(request);
         Self { inner, requests_before, request, reader: None, cursor: None, token: None }
     }
-
-    /// Starts the reader with the first page asked for. It goes on only when its last page was
-    /// taken, so that at most three are in memory: with the consumer, decoded, on its way.
-    async fn start(&mut self, request: FetchRequest) -> Result<(), FetchError> {
-        let (sender, receiver) = mpsc::channel(1);
-        let inner = Arc::clone(&self.inner);
-        let mut reader = Reader::open(&inner, request).await?;
-        let task = tokio::spawn(async move {
-            while let Ok(slot) = sender.reserve().await {
-                let sent = reader.next().await;
-                let sent = sent.map_err(|failure| failure.into_error(inner.transport.now()));
-                let more = matches!(sent, Ok(Some(_)));
-                slot.send(sent);
-                if !more {
-                    break;
-                }
-            }
-        });
-        self.reader = Some((receiver, AbortOnDropHandle::new(task)));
-        Ok(())
-    }
 }
 
 impl Pages for AdoPages {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
         Box::pin(async move {
             if let Some(request) = self.request.take() {
-                self.start(request).await?;
+                let reader = Reader::open(&self.inner, request).await?;
+                self.reader = Some(Ahead::start(reader, self.inner.transport.clock()));
             }
-            let Some((receiver, _)) = &mut self.reader else { return Ok(None) };
-            let Some(sent) = receiver.recv().await else { return Ok(None) };
-            let Some((page, place)) = sent? else { return Ok(None) };
+            let Some(reader) = &mut self.reader else { return Ok(None) };
+            let Some((page, place)) = reader.next().await? else { return Ok(None) };
             self.cursor = self.cursor.max(page.cursor);
             self.token = place.token.or_else(|| self.token.take());
             Ok(Some(page))

@@ -1,11 +1,14 @@
 //! Ways in which the simulated tracker misbehaves on request.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::reply::{Reply, error_body};
+use crate::simulate::fault::Misbehaviour;
+
+/// A fault, on which requests and how often.
+pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
 
 /// One way to misbehave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,9 +80,8 @@ pub enum Fault {
     Hang,
 }
 
-impl Fault {
-    /// All of them.
-    pub const ALL: [Self; 32] = [
+impl Misbehaviour for Fault {
+    const ALL: &'static [Self] = &[
         Self::Html203,
         Self::Html200,
         Self::Redirect302,
@@ -113,15 +115,9 @@ impl Fault {
         Self::Reset,
         Self::Hang,
     ];
+}
 
-    /// The name used in flags and JSON.
-    pub fn name(self) -> String {
-        serde_json::to_value(self)
-            .ok()
-            .and_then(|value| value.as_str().map(str::to_owned))
-            .unwrap_or_default()
-    }
-
+impl Fault {
     /// The answer that takes the place of the right one; none: the right one is bent or late.
     pub fn answer(self, path: &str) -> Option<Reply> {
         let html = |status| Some(Reply::sign_in(status));
@@ -269,46 +265,4 @@ fn with_nulls(reply: Reply) -> Reply {
         entries.iter_mut().skip(1).step_by(2).for_each(|entry| *entry = serde_json::Value::Null);
     }
     Reply { body: value.to_string().into_bytes(), ..reply }
-}
-
-/// A fault, on which requests and how often.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActiveFault {
-    /// What.
-    pub fault: Fault,
-    /// Only on this kind of request (`wiql`, `batch`, `comments`, …); none: on all.
-    #[serde(default)]
-    pub on: Option<String>,
-    /// How many more times; none: until it is cleared.
-    #[serde(default)]
-    pub times: Option<u32>,
-}
-
-impl From<Fault> for ActiveFault {
-    fn from(fault: Fault) -> Self {
-        Self { fault, on: None, times: None }
-    }
-}
-
-impl FromStr for ActiveFault {
-    type Err = String;
-
-    /// `NAME[@KIND][*TIMES]`, such as `throttled429@wiql*2`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (rest, times) = match text.rsplit_once('*') {
-            Some((rest, times)) => {
-                (rest, Some(times.parse().map_err(|_| format!("{times:?} is not a number"))?))
-            }
-            None => (text, None),
-        };
-        let (name, on) = match rest.split_once('@') {
-            Some((name, on)) => (name, Some(on.to_ascii_lowercase())),
-            None => (rest, None),
-        };
-        let fault = serde_json::from_value(serde_json::Value::from(name)).map_err(|_| {
-            let names: Vec<String> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-            format!("unknown fault {name:?}; known faults: {}", names.join(", "))
-        })?;
-        Ok(Self { fault, on, times })
-    }
 }

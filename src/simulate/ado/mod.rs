@@ -7,8 +7,6 @@
 mod args;
 mod beside;
 mod board;
-mod body;
-mod connection;
 mod control;
 mod fault;
 mod filter;
@@ -40,9 +38,9 @@ pub use fault::{ActiveFault, Fault};
 pub use seed::FIRST_ID;
 
 use self::board::{Board, Change};
-use self::connection::{CuttableListener, Switch};
 use self::server::{Server, Shared};
 use crate::clock::Clock;
+use crate::simulate::connection::{CuttableListener, Switch};
 
 /// How a simulator starts.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::board::{Board, PROJECT, Person, Remark, Saved, Stored, Values};
+use crate::simulate::Dice;
 
 static ITEMS: &str = include_str!("items.json");
 
@@ -87,20 +88,6 @@ struct SeedComment {
     text: String,
 }
 
-/// A small generator of numbers that are the same for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let sides = u64::try_from(sides.max(1)).unwrap_or(1);
-        usize::try_from((z ^ (z >> 31)) % sides).unwrap_or(0)
-    }
-}
-
 /// Fills an empty board with `count` items; the first 24 are always the same.
 pub fn fill(board: &mut Board, count: usize, seed: u64) -> Result<(), serde_json::Error> {
     let data: Seed = serde_json::from_str(ITEMS)?;
@@ -118,7 +105,7 @@ pub fn fill(board: &mut Board, count: usize, seed: u64) -> Result<(), serde_json
     for (id, template) in (FIRST_ID..).zip(templates.iter().take(count)) {
         template.add(board, id, template.changed, None);
     }
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let generated = count.saturating_sub(templates.len());
     for number in 0..generated {
         let template = &templates[dice.roll(templates.len())];

@@ -10,11 +10,11 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::board::{Board, PROJECT, PROJECT_ID};
-use super::connection::Switch;
 use super::fault::{ActiveFault, Fault};
 use super::reply::{Reply, SHORTEST_PACKED};
 use super::request::{ApiRequest, secret};
 use super::{control, items, patch, queries};
+use crate::simulate::connection::Switch;
 
 /// The service's own list of its resources.
 static LOCATIONS: &str = include_str!("locations.json");
@@ -114,7 +114,7 @@ pub async fn handle(
     let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
     let mut response = reply.into_response(session.as_ref());
     if let Some(whole) = cut {
-        *response.body_mut() = super::body::first_half(&whole);
+        *response.body_mut() = crate::simulate::body::first_half(&whole);
     }
     response
 }
@@ -127,12 +127,7 @@ impl Shared {
         if self.log.len() < 10_000 {
             self.log.push(format!("{} {}", request.method, request.path));
         }
-        let fits = |active: &ActiveFault| {
-            active.on.as_deref().is_none_or(|on| on == kind) && active.times != Some(0)
-        };
-        let active = self.faults.iter_mut().find(|active| fits(active))?;
-        active.times = active.times.map(|times| times - 1);
-        Some(active.fault)
+        crate::simulate::fault::next(&mut self.faults, kind)
     }
 
     fn answer(&mut self, request: &ApiRequest, headers: &HeaderMap) -> Reply {

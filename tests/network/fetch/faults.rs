@@ -9,6 +9,7 @@ use heartbeat::fetch::Source;
 use heartbeat::model::{BreakerState, FailureClass as Class};
 use heartbeat::run::fetch_outcome;
 use heartbeat::simulate::ado::{ActiveFault, Fault, SimulatorOptions};
+use heartbeat::simulate::fault::Misbehaviour as _;
 
 use super::setup::{Setup, everything, ids, read_all};
 

@@ -1,7 +1,7 @@
 //! The Azure DevOps client against the simulator, over real sockets.
 
 mod breaker;
-mod canned;
+pub mod canned;
 mod completeness;
 mod faults;
 mod look_back;
@@ -10,7 +10,7 @@ mod options;
 mod proxy;
 mod reading;
 mod recordings;
-mod setup;
+pub mod setup;
 mod surroundings;
 mod tls;
 mod writing;

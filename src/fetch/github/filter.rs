@@ -1,0 +1,132 @@
+//! `source.where` for GitHub: which issues to watch, in the words of its search box (pure).
+
+use super::wire::Issue;
+
+/// A condition: every term must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter(Vec<Term>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    subject: Subject,
+    /// One of these, lower case.
+    values: Vec<String>,
+    wanted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Label,
+    Type,
+    State,
+    Milestone,
+    Assignee,
+}
+
+impl Filter {
+    /// Reads terms such as `label:bug,crash -label:"won't fix" type:Bug`; empty: every issue.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        words(text)?.iter().map(|word| Term::parse(word)).collect::<Result<_, _>>().map(Self)
+    }
+
+    pub fn matches(&self, issue: &Issue) -> bool {
+        self.0.iter().all(|term| term.holds(issue) == term.wanted)
+    }
+}
+
+impl Term {
+    fn parse(word: &str) -> Result<Self, String> {
+        let (wanted, term) = match word.strip_prefix('-') {
+            Some(term) => (false, term),
+            None => (true, word),
+        };
+        let (name, value) = term.split_once(':').unwrap_or((term, ""));
+        let subject = match name.to_ascii_lowercase().as_str() {
+            "label" => Subject::Label,
+            "type" => Subject::Type,
+            "state" | "is" => Subject::State,
+            "milestone" => Subject::Milestone,
+            "assignee" => Subject::Assignee,
+            _ => {
+                return Err(format!(
+                    "does not know {word:?}; write label:NAME, type:NAME, state:open, \
+                     milestone:NAME or assignee:NAME, with `-` before what is to be left out"
+                ));
+            }
+        };
+        let values = value.split(',').map(|value| value.trim().to_lowercase());
+        let values: Vec<String> = values.filter(|value| !value.is_empty()).collect();
+        if values.is_empty() {
+            return Err(format!("has a term without a value: {word:?}"));
+        }
+        Ok(Self { subject, values, wanted })
+    }
+
+    fn holds(&self, issue: &Issue) -> bool {
+        let is_one = |text: &str| self.values.contains(&text.to_lowercase());
+        match self.subject {
+            Subject::Label => issue.labels.iter().any(|label| is_one(label.name())),
+            Subject::Type => {
+                issue.kind.as_ref().and_then(|kind| kind.name.as_deref()).is_some_and(is_one)
+            }
+            Subject::State => issue.state.as_deref().is_some_and(is_one),
+            Subject::Milestone => {
+                issue.milestone.as_ref().and_then(|one| one.title.as_deref()).is_some_and(is_one)
+            }
+            Subject::Assignee => {
+                issue.assignees.iter().flatten().any(|account| is_one(&account.login))
+            }
+        }
+    }
+}
+
+/// Words at spaces; quotes keep a word together and are dropped.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for character in text.chars() {
+        match character {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => words.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+    }
+    if quoted {
+        return Err("has a quote without its end".to_owned());
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn terms_are_those_of_the_search_box() {
+        let issue: Issue = serde_json::from_value(json!({
+            "number": 1, "state": "open", "type": { "name": "Bug" },
+            "labels": [{ "name": "Crash" }, "needs triage"], "milestone": { "title": "v2" },
+            "assignees": [{ "login": "ann" }],
+        }))
+        .unwrap();
+        for (text, expected) in [
+            ("", true),
+            ("label:crash", true),
+            ("label:\"needs triage\" type:bug", true),
+            ("label:docs,crash", true),
+            ("label:docs", false),
+            ("-label:crash", false),
+            ("-label:wontfix state:open", true),
+            ("is:closed", false),
+            ("milestone:v2 assignee:ANN", true),
+        ] {
+            assert_eq!(Filter::parse(text).unwrap().matches(&issue), expected, "{text}");
+        }
+        for wrong in ["[System.State] <> 'Closed'", "crash", "label:", "label:\"a"] {
+            assert!(Filter::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Closed issues, what fixed them, and what they said before, for the backtest.
+//!
+//! The service keeps no earlier texts in its REST API: an issue "as it was" has its title and its
+//! comments of that time, and its body as it is now.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::decode::instant;
+use super::http::link;
+use super::pages::List;
+use super::read::{Place, by_position, find};
+use super::repositories::Known;
+use super::{Inner, wire};
+use crate::fetch::failure::Failure;
+use crate::fetch::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
+use crate::model::{ItemId, WorkItem};
+
+/// Pages of one issue's timeline that are read.
+const MOST_PAGES: usize = 10;
+
+impl Inner {
+    /// Closed issues that changed since then, in the order of their numbers.
+    pub async fn finished(&self, request: &FinishedRequest) -> Result<Vec<FinishedItem>, Failure> {
+        let mut found = Vec::new();
+        for repository in self.repositories().await? {
+            // Without the mark: what is the same as before is wanted as well.
+            let repository = Known { seen_list: None, ..repository };
+            let mut list = List::new(self, repository.clone(), request.since);
+            loop {
+                let (rows, ended) = list.next(self).await?;
+                for issue in rows {
+                    let watched = !request.watched_only || self.filter.matches(&issue);
+                    if issue.pull_request.is_none() && watched {
+                        let item = self.decoder.item(issue, &repository, request.since);
+                        found.extend((item.finished == Some(true)).then(|| finished_item(item)));
+                    }
+                }
+                if ended {
+                    break;
+                }
+            }
+        }
+        found.sort_by_key(|item| item.id);
+        found.dedup_by_key(|item| item.id);
+        Ok(found)
+    }
+
+    /// Commits that closed or name these issues, and pull requests that refer to them.
+    pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, Failure> {
+        let repositories = self.known_repositories().await?;
+        let known = by_position(&repositories);
+        let mut links = Vec::new();
+        for id in ids {
+            let Some(place) = find(&known, *id) else { continue };
+            let events = self.timeline(&place).await?;
+            let found = events.iter().filter_map(|event| development_link(event, place.repository));
+            links.extend(found.map(|link| (*id, link)));
+        }
+        links.sort();
+        links.dedup();
+        Ok(links)
+    }
+
+    /// These issues as they were; one that did not exist yet is left out.
+    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<WorkItem>, Failure> {
+        let repositories = self.known_repositories().await?;
+        let known = by_position(&repositories);
+        let mut items = Vec::new();
+        for id in ids {
+            let Some(place) = find(&known, *id) else { continue };
+            let Some(issue) = self.read_issue(&place).await? else { continue };
+            let mut item = self.item(issue, place.repository).await?;
+            if item.created_at.is_some_and(|created| created > at) {
+                continue;
+            }
+            if let Some(title) = title_at(&self.timeline(&place).await?, at) {
+                item.title = title;
+            }
+            item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
+            item.finished = Some(false);
+            item.state = "open".to_owned();
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    /// What happened to an issue, oldest first; none if it is gone.
+    async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, Failure> {
+        let number = place.number.to_string();
+        let what = format!("the timeline of {}#{number}", place.repository.name);
+        let path = ["repos", &place.repository.name, "issues", &number, "timeline"];
+        let mut url = self.transport.url(&path, &[("per_page", "100".to_owned())]);
+        let mut events = Vec::new();
+        for _ in 0..MOST_PAGES {
+            let answer = match self.transport.get(url.clone(), &what).await {
+                Err(failure) if failure.has_code("404") || failure.has_code("410") => break,
+                answer => answer?,
+            };
+            let page: Vec<Value> = self.transport.http.decode(&answer, &what)?;
+            events.extend(page);
+            let Some(next) = link(&answer.head, "next") else { break };
+            url = self.transport.same_server(&url, &next)?;
+        }
+        Ok(events)
+    }
+}
+
+fn finished_item(item: WorkItem) -> FinishedItem {
+    FinishedItem {
+        id: item.id,
+        title: item.title,
+        area: item.area_path.unwrap_or_default(),
+        item_type: item.item_type,
+        created_at: item.created_at,
+        // The list does not say; the timeline is asked.
+        development_links: 1,
+    }
+}
+
+/// What an event says about the code: a commit, or a pull request of the same repository.
+fn development_link(event: &Value, repository: &Known) -> Option<DevelopmentLink> {
+    match event["event"].as_str()? {
+        "closed" | "referenced" => {
+            let commit = event["commit_id"].as_str()?;
+            let is_id = commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_id.then(|| DevelopmentLink::Commit(commit.to_owned()))
+        }
+        "cross-referenced" => {
+            let source: wire::Issue =
+                serde_json::from_value(event["source"]["issue"].clone()).ok()?;
+            let is_ours = source.repository_url.as_deref().is_none_or(|url| {
+                url.to_lowercase().ends_with(&format!("/repos/{}", repository.name.to_lowercase()))
+            });
+            (source.pull_request.is_some() && is_ours)
+                .then_some(DevelopmentLink::PullRequest(source.number))
+        }
+        _ => None,
+    }
+}
+
+/// The title that the first later renaming replaced.
+fn title_at(events: &[Value], at: Timestamp) -> Option<String> {
+    let later = events.iter().find(|event| {
+        event["event"] == "renamed"
+            && event["created_at"].as_str().and_then(instant).is_some_and(|when| when > at)
+    })?;
+    later["rename"]["from"]
+        .as_str()
+        .map(|title| crate::fetch::text::without_controls(title.to_owned()))
+}

@@ -1,0 +1,118 @@
+//! Asking GitHub about itself, for `doctor`.
+
+use jiff::Timestamp;
+
+use super::{GithubSource, Inner, wire};
+use crate::fetch::failure::Failure;
+use crate::fetch::http::Head;
+use crate::fetch::{FetchRequest, Pages as _, Probe};
+use crate::model::FailureClass;
+use crate::settings::SourceAuth;
+
+/// Further than this, `doctor` does not count.
+const MOST_COUNTED: usize = 1_000;
+/// Repositories of an organisation that `doctor` asks about one by one.
+const MOST_CHECKED: usize = 20;
+
+impl GithubSource {
+    /// Checks credential, repositories and condition. It goes around the breaker: a person is asking.
+    pub async fn probe(&self) -> Probe {
+        let told = |failure: Failure| failure.into_error(self.0.transport.http.now());
+        Probe {
+            account: self.0.account().await.map_err(told),
+            project: self.0.projects().await.map_err(told),
+            matching: self.matching().await,
+        }
+    }
+
+    async fn matching(&self) -> Result<usize, crate::fetch::FetchError> {
+        let request = FetchRequest { changed_since: None, also: Vec::new() };
+        let mut pages = super::pages::GithubPages::new(std::sync::Arc::clone(&self.0), request);
+        let mut count = 0;
+        while let Some(page) = pages.next().await? {
+            count += page.items.len();
+            if count >= MOST_COUNTED {
+                break;
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Inner {
+    async fn account(&self) -> Result<String, Failure> {
+        if self.config.auth == SourceAuth::App {
+            // A token of an installation belongs to no person.
+            self.transport.http.secret().await?;
+            return Ok(format!("the GitHub App {}", self.config.app_id));
+        }
+        let what = "the account of the credential";
+        let answer = self.transport.get(self.transport.url(&["user"], &[]), what).await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            // Tokens of an installation, such as those of a workflow, are refused here.
+            Err(failure) if failure.class == FailureClass::Denied => {
+                return Ok("an installation's token".to_owned());
+            }
+            Err(failure) => return Err(failure),
+        };
+        let user: wire::Account = self.transport.http.decode(&answer, what)?;
+        let ends = token_end(&answer.head);
+        let soon = ends.filter(|ends| {
+            ends.duration_since(self.transport.http.now())
+                < jiff::SignedDuration::from_hours(24 * 14)
+        });
+        Ok(match soon {
+            Some(ends) => format!("{} (the token ends on {})", user.login, ends.strftime("%F")),
+            None => user.login,
+        })
+    }
+
+    async fn projects(&self) -> Result<String, Failure> {
+        let repositories = self.repositories().await?;
+        for repository in repositories.iter().take(MOST_CHECKED) {
+            self.check_list(&repository.name).await?;
+        }
+        let names: Vec<&str> = repositories.iter().map(|r| r.name.as_str()).collect();
+        match names.as_slice() {
+            [] => {
+                let message = format!(
+                    "source.project {:?} has no repository with issues that the credential may see",
+                    self.config.project
+                );
+                Err(Failure::new(FailureClass::Config, message))
+            }
+            [one] => Ok((*one).to_owned()),
+            [first, rest @ ..] => Ok(format!("{first} and {} more repositories", rest.len())),
+        }
+    }
+}
+
+/// When a personal token ends: `2025-11-13 21:31:56 +0100`, or with `UTC`.
+fn token_end(head: &Head) -> Option<Timestamp> {
+    let text = head.header("github-authentication-token-expiration")?;
+    let text = text.trim().replace("UTC", "+0000");
+    jiff::fmt::strtime::parse("%Y-%m-%d %H:%M:%S %z", &text).ok()?.to_timestamp().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{HeaderMap, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_token_is_read_with_either_zone() {
+        for (text, expected) in [
+            ("2025-11-13 21:31:56 +0100", Some("2025-11-13T20:31:56Z")),
+            ("2025-11-13 21:31:56 UTC", Some("2025-11-13T21:31:56Z")),
+            ("never", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            let name = "github-authentication-token-expiration";
+            headers.insert(name, HeaderValue::from_str(text).unwrap());
+            let end = token_end(&Head { headers, ..Head::default() });
+            assert_eq!(end.map(|at| at.to_string()).as_deref(), expected, "{text}");
+        }
+    }
+}

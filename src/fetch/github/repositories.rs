@@ -1,0 +1,256 @@
+//! Which repositories a source consists of, and the numbers by which their issues are known.
+
+use jiff::Timestamp;
+
+use super::decode::item_id;
+use super::http::link;
+use super::read::concerns_one_repository;
+use super::{Inner, wire};
+use crate::fetch::FetchError;
+use crate::fetch::failure::Failure;
+use crate::model::{FailureClass, ItemId, RepositoryRecord};
+use crate::settings::SourceAuth;
+
+/// More repositories than this are not one team's.
+const MOST_REPOSITORIES: usize = 5_000;
+
+/// What `source.project` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// `owner/repository`, one or several.
+    Repositories(Vec<String>),
+    /// Everything an organisation or a person owns.
+    Owner(String),
+}
+
+impl Scope {
+    pub fn parse(project: &str) -> Result<Self, FetchError> {
+        let wrong = |name: &str| {
+            let message = format!(
+                "source.project {name:?} is not a repository; write owner/repository, several of \
+                 them with commas, or only the owner for all of its repositories"
+            );
+            FetchError::new(FailureClass::Config, message)
+        };
+        let plain = |part: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !part.is_empty() && part.chars().all(allowed) && part != "." && part != ".."
+        };
+        let names: Vec<&str> =
+            project.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty()).collect();
+        match names.as_slice() {
+            [] => Err(wrong(project)),
+            [owner] if plain(owner) => Ok(Self::Owner((*owner).to_owned())),
+            names => {
+                let mut repositories: Vec<String> = Vec::new();
+                for name in names {
+                    let parts: Vec<&str> = name.split('/').collect();
+                    if parts.len() != 2 || !parts.iter().all(|part| plain(part)) {
+                        return Err(wrong(name));
+                    }
+                    if !repositories.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                        repositories.push((*name).to_owned());
+                    }
+                }
+                Ok(Self::Repositories(repositories))
+            }
+        }
+    }
+
+    /// Whose installation of an App it is: the path below the API that tells.
+    pub fn installation_path(&self) -> Vec<String> {
+        match self {
+            Self::Repositories(names) => {
+                vec![
+                    "repos".into(),
+                    names.first().cloned().unwrap_or_default(),
+                    "installation".into(),
+                ]
+            }
+            Self::Owner(owner) => vec!["users".into(), owner.clone(), "installation".into()],
+        }
+    }
+}
+
+/// A repository that is read, and its place among all that this source ever had. The first place
+/// keeps the numbers of its issues as they are, so that a source of one repository has plain ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    pub position: usize,
+    pub id: i64,
+    /// `owner/repository`, as it is called now.
+    pub name: String,
+    /// Up to where it was read.
+    pub cursor: Option<Timestamp>,
+    /// Address of the last list, and the mark that tells whether it is still the same.
+    pub seen_list: Option<(String, String)>,
+}
+
+impl Known {
+    pub fn item_id(&self, number: i64) -> ItemId {
+        item_id(self.position, number)
+    }
+
+    /// The number of an issue by its address in the API, if it is one of this repository.
+    pub fn number_in(&self, url: &str) -> Option<i64> {
+        let (before, number) = url.rsplit_once("/issues/")?;
+        let is_ours =
+            before.to_lowercase().ends_with(&format!("/repos/{}", self.name.to_lowercase()));
+        number.parse().ok().filter(|_| is_ours)
+    }
+
+    pub fn of(position: usize, record: &RepositoryRecord) -> Self {
+        Self {
+            position,
+            id: record.id,
+            name: record.name.clone(),
+            cursor: record.cursor,
+            seen_list: record.list_address.clone().zip(record.list_mark.clone()),
+        }
+    }
+}
+
+impl Inner {
+    /// The repositories to read now. New ones get their place, which is stored before any issue of
+    /// theirs is.
+    pub async fn repositories(&self) -> Result<Vec<Known>, Failure> {
+        let found = match &self.scope {
+            Scope::Repositories(names) => self.named(names).await?,
+            Scope::Owner(owner) => self.owned(owner).await?,
+        };
+        let known = self.notebook.update(move |remembered| {
+            let records = &mut remembered.repositories;
+            let place = |repository: wire::Repository| {
+                let at = records.iter().position(|record| record.id == repository.id);
+                let at = at.unwrap_or_else(|| {
+                    let id = repository.id;
+                    records.push(RepositoryRecord { id, ..RepositoryRecord::default() });
+                    records.len() - 1
+                });
+                if records[at].name != repository.full_name {
+                    records[at].name = repository.full_name;
+                }
+                Known::of(at, &records[at])
+            };
+            found.into_iter().map(place).collect()
+        });
+        Ok(known.await?)
+    }
+
+    /// A name that is known needs no request. One of several that cannot be read does not keep the
+    /// others from being read.
+    async fn named(&self, names: &[String]) -> Result<Vec<wire::Repository>, Failure> {
+        let remembered = self.notebook.read().await?;
+        let mut found = Vec::with_capacity(names.len());
+        let mut failed = None;
+        for name in names {
+            let known = remembered.repositories.iter().find(|r| r.name.eq_ignore_ascii_case(name));
+            if let Some(record) = known {
+                let (id, full_name) = (record.id, record.name.clone());
+                found.push(wire::Repository { id, full_name, ..wire::Repository::default() });
+                continue;
+            }
+            match self.repository(name).await {
+                Ok(repository) => found.push(repository),
+                Err(failure) if concerns_one_repository(&failure) => {
+                    tracing::warn!(
+                        repository = name,
+                        error = failure.message,
+                        "repository skipped"
+                    );
+                    failed = failed.or(Some(failure));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        match failed {
+            Some(failure) if found.is_empty() => Err(failure),
+            _ => Ok(found),
+        }
+    }
+
+    /// A repository by its name; one that was renamed or moved is found under its new name.
+    pub async fn repository(&self, name: &str) -> Result<wire::Repository, Failure> {
+        let what = format!("the repository {name}");
+        let answer = self.transport.get(self.transport.url(&["repos", name], &[]), &what).await?;
+        let repository: wire::Repository = self.transport.http.decode(&answer, &what)?;
+        if repository.id == 0 || !repository.full_name.contains('/') {
+            let message = format!(
+                "{} returned JSON that is not {what}; does source.base_url point at the API?",
+                self.transport.http.base_url()
+            );
+            return Err(Failure::new(FailureClass::Config, message));
+        }
+        Ok(repository)
+    }
+
+    async fn owned(&self, owner: &str) -> Result<Vec<wire::Repository>, Failure> {
+        if self.config.auth == SourceAuth::App {
+            return self.listed(&["installation", "repositories"], owner).await;
+        }
+        match self.listed(&["orgs", owner, "repos"], owner).await {
+            Err(failure) if failure.has_code("404") => {
+                self.listed(&["users", owner, "repos"], owner).await
+            }
+            other => other,
+        }
+    }
+
+    async fn listed(&self, path: &[&str], owner: &str) -> Result<Vec<wire::Repository>, Failure> {
+        let what = format!("the repositories of {owner}");
+        // In the order of their creation: one that is added does not move the others.
+        let query = [
+            ("per_page", "100".to_owned()),
+            ("sort", "created".into()),
+            ("direction", "asc".into()),
+        ];
+        let mut url = self.transport.url(path, &query);
+        let mut all: Vec<wire::Repository> = Vec::new();
+        loop {
+            let answer = self.transport.get(url.clone(), &what).await?;
+            let page: Vec<wire::Repository> = if path[0] == "installation" {
+                let page: wire::InstallationRepositories =
+                    self.transport.http.decode(&answer, &what)?;
+                page.repositories
+            } else {
+                self.transport.http.decode(&answer, &what)?
+            };
+            let prefix = format!("{}/", owner.to_lowercase());
+            // Nothing changes any more in an archived repository.
+            all.extend(page.into_iter().filter(|repository| {
+                !repository.archived
+                    && !repository.disabled
+                    && repository.has_issues != Some(false)
+                    && repository.full_name.to_lowercase().starts_with(&prefix)
+            }));
+            if all.len() > MOST_REPOSITORIES {
+                let message = format!(
+                    "{owner} has more than {MOST_REPOSITORIES} repositories; name those to watch \
+                     in source.project"
+                );
+                return Err(Failure::new(FailureClass::TooMany, message));
+            }
+            match link(&answer.head, "next") {
+                Some(next) => url = self.transport.same_server(&url, &next)?,
+                None => return Ok(all),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_one_repository_several_or_an_owner() {
+        let named =
+            |names: &[&str]| Scope::Repositories(names.iter().map(|&n| n.to_owned()).collect());
+        assert_eq!(Scope::parse("contoso/shop").unwrap(), named(&["contoso/shop"]));
+        assert_eq!(Scope::parse("a/b, a/c A/B").unwrap(), named(&["a/b", "a/c"]));
+        assert_eq!(Scope::parse("contoso").unwrap(), Scope::Owner("contoso".into()));
+        for wrong in ["", "a/b/c", "a/", "a/b, c", "https://github.com/a/b", "a/..", "a/b?x"] {
+            assert_eq!(Scope::parse(wrong).unwrap_err().class, FailureClass::Config, "{wrong}");
+        }
+    }
+}

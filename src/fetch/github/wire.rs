@@ -1,0 +1,111 @@
+//! GitHub's JSON as types: tolerant of what is missing, ignorant of what is not needed.
+
+use serde::Deserialize;
+
+/// An issue, or a pull request, which is listed among them. Only the number is required.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Issue {
+    pub number: i64,
+    pub title: Option<String>,
+    /// Raw Markdown; null when empty.
+    pub body: Option<String>,
+    /// `open` or `closed`.
+    pub state: Option<String>,
+    pub labels: Vec<Label>,
+    pub assignees: Option<Vec<Account>>,
+    pub milestone: Option<Named>,
+    pub comments: i64,
+    pub created_at: Option<String>,
+    pub updated_at: Option<String>,
+    pub html_url: Option<String>,
+    /// Address of the repository it is in now.
+    pub repository_url: Option<String>,
+    /// Present on pull requests.
+    pub pull_request: Option<serde::de::IgnoredAny>,
+    /// The issue type, where the organisation has types.
+    #[serde(rename = "type")]
+    pub kind: Option<Named>,
+    pub parent_issue_url: Option<String>,
+    pub sub_issues_summary: Option<Summary>,
+    pub locked: bool,
+}
+
+/// A label, as an object or as a bare name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Label {
+    Bare(String),
+    Full { name: Option<String> },
+}
+
+impl Label {
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Bare(name) => name,
+            Self::Full { name } => name.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// A person, an app or an organisation.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Account {
+    pub login: String,
+}
+
+/// A milestone (`title`) or an issue type (`name`).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Named {
+    pub name: Option<String>,
+    pub title: Option<String>,
+}
+
+/// How many sub-issues there are.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    pub total: u64,
+}
+
+/// One comment.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct CommentEntry {
+    pub body: Option<String>,
+    pub user: Option<Account>,
+    pub created_at: Option<String>,
+}
+
+/// A repository.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Repository {
+    pub id: i64,
+    pub full_name: String,
+    pub archived: bool,
+    pub disabled: bool,
+    pub has_issues: Option<bool>,
+}
+
+/// The repositories of an App's installation.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct InstallationRepositories {
+    pub repositories: Vec<Repository>,
+}
+
+/// An installation of an App.
+#[derive(Debug, Deserialize)]
+pub struct Installation {
+    pub id: i64,
+}
+
+/// A token of an installation.
+#[derive(Debug, Deserialize)]
+pub struct InstallationToken {
+    pub token: String,
+    pub expires_at: String,
+}

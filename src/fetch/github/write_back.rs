@@ -1,0 +1,189 @@
+//! Leaving a finding on its issue: a comment with a mark, and a label.
+//!
+//! There are no revisions to test, so it is look, then write: the mark is searched for before a
+//! comment that may already be there is written again.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::read::{Place, by_position, find};
+use super::{GithubSource, Inner, wire};
+use crate::fetch::FetchError;
+use crate::fetch::failure::Failure;
+use crate::fetch::write_back::{WriteBack, Written, ensure_writable};
+use crate::model::FailureClass;
+
+/// How many of the newest comments are searched for our mark.
+const COMMENTS_SEARCHED: usize = 200;
+/// The service asks for this much between two writes.
+const BETWEEN_WRITES: Duration = Duration::from_secs(1);
+/// Characters that a comment may have.
+const LONGEST_COMMENT: usize = 65_536;
+
+impl GithubSource {
+    /// Writes a comment and sets a label, once.
+    pub async fn write_back(&self, write: &WriteBack<'_>) -> Result<Written, FetchError> {
+        let inner = &self.0;
+        ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
+        inner.write(write).await.map_err(|failure| failure.into_error(inner.transport.http.now()))
+    }
+
+    /// Whether the issue would take a comment; nothing is changed.
+    pub async fn validate_write_back(&self, write: &WriteBack<'_>) -> Result<(), FetchError> {
+        let inner = &self.0;
+        ensure_writable(&inner.transport.http, &inner.notebook, write).await?;
+        let checked = inner.ensure_open(write).await;
+        checked.map_err(|failure| failure.into_error(inner.transport.http.now()))
+    }
+}
+
+impl Inner {
+    async fn write(&self, write: &WriteBack<'_>) -> Result<Written, Failure> {
+        let repositories = self.known_repositories().await?;
+        let known = by_position(&repositories);
+        let place = find(&known, write.id).ok_or_else(|| gone(write))?;
+        let issue = self.issue_to_write(&place, write).await?;
+        let mut repeated = false;
+        if write.may_be_there {
+            let mark = write.mark();
+            let comments = self.newest_comments(&place, issue.comments, COMMENTS_SEARCHED).await?;
+            repeated = comments.iter().any(|comment| comment.raw.contains(&mark));
+        }
+        if !repeated {
+            let what = format!("a comment on {}#{}", place.repository.name, place.number);
+            let body = json!({ "body": comment_text(write) });
+            self.transport.post(self.issue_url(&place, "comments"), &what, &body).await?;
+            tokio::time::sleep(BETWEEN_WRITES).await;
+        }
+        let has_label = |issue: &wire::Issue| {
+            issue.labels.iter().any(|label| label.name().eq_ignore_ascii_case(write.tag))
+        };
+        if !write.tag.is_empty() && !has_label(&issue) {
+            self.set_label(&place, write.tag).await;
+        }
+        // The time that our own write made: what it shows was seen.
+        let after = self.read_issue(&place).await?;
+        let rev = after
+            .map(|issue| self.decoder.item(issue, place.repository, self.transport.http.now()).rev);
+        Ok(Written { rev: rev.unwrap_or(write.rev), repeated })
+    }
+
+    /// The comment stands, with or without the label: a label that is refused or silently dropped
+    /// for want of rights is told and no failure.
+    async fn set_label(&self, place: &Place<'_>, tag: &str) {
+        let what = format!("a label on {}#{}", place.repository.name, place.number);
+        let body = json!({ "labels": [tag] });
+        let answer = self.transport.post(self.issue_url(place, "labels"), &what, &body).await;
+        let set: Result<Vec<wire::Label>, Failure> =
+            answer.and_then(|answer| self.transport.http.decode(&answer, &what));
+        match set {
+            Ok(labels) if labels.iter().any(|label| label.name().eq_ignore_ascii_case(tag)) => {}
+            Ok(_) => tracing::warn!(
+                label = tag,
+                "the label was not set: the credential lacks the right to triage or push"
+            ),
+            Err(failure) => {
+                tracing::warn!(label = tag, error = failure.message, "the label was not set");
+            }
+        }
+    }
+
+    async fn ensure_open(&self, write: &WriteBack<'_>) -> Result<(), Failure> {
+        let repositories = self.known_repositories().await?;
+        let known = by_position(&repositories);
+        let place = find(&known, write.id).ok_or_else(|| gone(write))?;
+        let issue = self.issue_to_write(&place, write).await?;
+        let name = &place.repository.name;
+        let denied = if self.repository(name).await?.archived {
+            format!("the repository {name} is archived and takes no comments")
+        } else if issue.locked {
+            format!("the issue {name}#{} is locked; only who may push can comment", place.number)
+        } else {
+            return Ok(());
+        };
+        Err(Failure::new(FailureClass::Denied, denied))
+    }
+
+    /// The issue as it is now. One that was closed since the finding was made is left alone.
+    async fn issue_to_write(
+        &self,
+        place: &Place<'_>,
+        write: &WriteBack<'_>,
+    ) -> Result<wire::Issue, Failure> {
+        let issue = self.read_issue(place).await?.ok_or_else(|| gone(write))?;
+        let item = self.decoder.item(issue.clone(), place.repository, self.transport.http.now());
+        if item.rev != write.rev && item.finished == Some(true) && !write.may_be_there {
+            let message =
+                format!("{}#{} was closed in the meantime", place.repository.name, place.number);
+            return Err(Failure::new(FailureClass::Conflict, message));
+        }
+        Ok(issue)
+    }
+
+    fn issue_url(&self, place: &Place<'_>, part: &str) -> reqwest::Url {
+        let number = place.number.to_string();
+        self.transport.url(&["repos", &place.repository.name, "issues", &number, part], &[])
+    }
+}
+
+fn gone(write: &WriteBack<'_>) -> Failure {
+    let message = format!("item {}: deleted, transferred, or not visible any more", write.id);
+    Failure::new(FailureClass::Gone, message)
+}
+
+/// The comment with the mark that finds it again, which readers do not see.
+fn comment_text(write: &WriteBack<'_>) -> String {
+    let mark = format!("\n\n<!-- {} -->", write.mark());
+    let text = without_mentions(write.comment);
+    let room = LONGEST_COMMENT - mark.chars().count();
+    if text.chars().count() <= room {
+        return text + &mark;
+    }
+    let note = "\n\n[… shortened; the whole finding is in heartbeat's report]";
+    let kept: String = text.chars().take(room - note.chars().count()).collect();
+    kept + note + &mark
+}
+
+/// A finding quotes text and code; an `@name` in it would call somebody who has nothing to do with
+/// it. Inside code nobody is called, so code stays to the letter.
+fn without_mentions(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut in_code = false;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character == '`' {
+            in_code = !in_code;
+        }
+        out.push(character);
+        let is_name = characters.peek().is_some_and(char::is_ascii_alphanumeric);
+        if character == '@' && is_name && !in_code {
+            out.push('\u{200B}');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetch::write_back::is_ours;
+    use crate::model::{Format, ItemId};
+
+    fn write(comment: &str) -> WriteBack<'_> {
+        let (id, format) = (ItemId(7), Format::Markdown);
+        WriteBack { id, rev: 1, comment, format, tag: "heartbeat", may_be_there: false }
+    }
+
+    #[test]
+    fn a_comment_carries_its_mark_calls_nobody_and_fits() {
+        let text = comment_text(&write("ask @ann about `@Inject` and a@b"));
+        assert!(text.contains("@\u{200B}ann") && text.contains("`@Inject`"), "{text}");
+        assert!(is_ours(&text), "{text}");
+        assert!(!is_ours(&format!("> {text}\n\nI disagree")), "a quote is not ours");
+        let long = "x".repeat(70_000);
+        let text = comment_text(&write(&long));
+        assert!(text.chars().count() <= LONGEST_COMMENT && is_ours(&text));
+        assert!(text.contains("shortened"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Faults that a simulator shows on request: which, on which requests, how often.
+
+use std::str::FromStr;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The ways in which one simulator can misbehave.
+pub trait Misbehaviour: Copy + Serialize + DeserializeOwned + 'static {
+    /// All of them.
+    const ALL: &'static [Self];
+
+    /// The name used in flags and JSON.
+    fn name(self) -> String {
+        serde_json::to_value(self)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+}
+
+/// A fault, on which requests and how often.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActiveFault<F> {
+    /// What.
+    pub fault: F,
+    /// Only on this kind of request (`wiql`, `issues`, `comments`, …); none: on all.
+    #[serde(default)]
+    pub on: Option<String>,
+    /// How many more times; none: until it is cleared.
+    #[serde(default)]
+    pub times: Option<u32>,
+}
+
+impl<F> ActiveFault<F> {
+    /// Whether it is due on a request of this kind.
+    fn fits(&self, kind: &str) -> bool {
+        self.on.as_deref().is_none_or(|on| on == kind) && self.times != Some(0)
+    }
+}
+
+/// The fault for a request of this kind, used up by one; the first that fits.
+pub fn next<F: Copy>(faults: &mut [ActiveFault<F>], kind: &str) -> Option<F> {
+    let active = faults.iter_mut().find(|active| active.fits(kind))?;
+    active.times = active.times.map(|times| times - 1);
+    Some(active.fault)
+}
+
+impl<F> From<F> for ActiveFault<F> {
+    fn from(fault: F) -> Self {
+        Self { fault, on: None, times: None }
+    }
+}
+
+impl<F: Misbehaviour> FromStr for ActiveFault<F> {
+    type Err = String;
+
+    /// `NAME[@KIND][*TIMES]`, such as `throttled429@wiql*2`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (rest, times) = match text.rsplit_once('*') {
+            Some((rest, times)) => {
+                (rest, Some(times.parse().map_err(|_| format!("{times:?} is not a number"))?))
+            }
+            None => (text, None),
+        };
+        let (name, on) = match rest.split_once('@') {
+            Some((name, on)) => (name, Some(on.to_ascii_lowercase())),
+            None => (rest, None),
+        };
+        let fault = serde_json::from_value(serde_json::Value::from(name)).map_err(|_| {
+            let names: Vec<String> = F::ALL.iter().map(|fault| fault.name()).collect();
+            format!("unknown fault {name:?}; known faults: {}", names.join(", "))
+        })?;
+        Ok(Self { fault, on, times })
+    }
+}

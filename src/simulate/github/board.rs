@@ -1,0 +1,297 @@
+//! The data behind the simulated GitHub: repositories, issues, comments, labels.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::clock::Clock;
+
+/// Who the accepted token belongs to.
+pub const ME: &str = "heartbeat-bot";
+
+/// Everything that is there.
+#[derive(Debug)]
+pub struct Board {
+    pub repositories: Vec<Repository>,
+    pub clock: Clock,
+    next_id: i64,
+}
+
+#[derive(Debug)]
+pub struct Repository {
+    pub id: i64,
+    /// `owner/name`.
+    pub name: String,
+    /// Names it had; requests under them are redirected.
+    pub earlier: Vec<String>,
+    pub archived: bool,
+    /// Issues are switched off.
+    pub without_issues: bool,
+    pub labels: BTreeSet<String>,
+    pub issues: BTreeMap<i64, Issue>,
+}
+
+/// What became of an issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    Here,
+    Deleted,
+    /// Repository and number it has now.
+    Transferred(i64, i64),
+    /// It is a discussion now.
+    Discussion,
+}
+
+#[derive(Debug, Clone)]
+pub struct Issue {
+    pub id: i64,
+    pub number: i64,
+    pub title: String,
+    pub body: Option<String>,
+    pub open: bool,
+    pub state_reason: Option<&'static str>,
+    pub labels: Vec<String>,
+    pub user: String,
+    pub assignees: Vec<String>,
+    pub milestone: Option<String>,
+    pub kind: Option<String>,
+    pub created: Timestamp,
+    pub updated: Timestamp,
+    pub comments: Vec<Remark>,
+    pub locked: bool,
+    pub is_pull_request: bool,
+    pub fate: Fate,
+    /// Numbers of pull requests that refer to it, and commits that closed it.
+    pub events: Vec<Value>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Remark {
+    pub id: i64,
+    pub user: String,
+    pub body: String,
+    pub at: Timestamp,
+}
+
+impl Board {
+    pub fn new(clock: Clock) -> Self {
+        Self { repositories: Vec::new(), clock, next_id: 4_570_308_119 }
+    }
+
+    /// Now, in the whole seconds that GitHub keeps.
+    pub fn now(&self) -> Timestamp {
+        let now = self.clock.now();
+        Timestamp::from_second(now.as_second()).unwrap_or(now)
+    }
+
+    pub fn id(&mut self) -> i64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub fn add_repository(&mut self, name: &str) -> i64 {
+        let id = 1_296_269 + i64::try_from(self.repositories.len()).unwrap_or(0);
+        self.repositories.push(Repository {
+            id,
+            name: name.to_owned(),
+            earlier: Vec::new(),
+            archived: false,
+            without_issues: false,
+            labels: BTreeSet::new(),
+            issues: BTreeMap::new(),
+        });
+        id
+    }
+
+    pub fn by_id(&self, id: i64) -> Option<&Repository> {
+        self.repositories.iter().find(|repository| repository.id == id)
+    }
+
+    /// The repository that has this name now.
+    pub fn by_name(&self, name: &str) -> Option<&Repository> {
+        self.repositories.iter().find(|repository| repository.name.eq_ignore_ascii_case(name))
+    }
+
+    pub fn by_name_mut(&mut self, name: &str) -> Option<&mut Repository> {
+        self.repositories.iter_mut().find(|repository| repository.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The repository that had this name once.
+    pub fn renamed(&self, name: &str) -> Option<&Repository> {
+        let had = |known: &String| known.eq_ignore_ascii_case(name);
+        self.repositories.iter().find(|repository| repository.earlier.iter().any(had))
+    }
+
+    /// Adds an issue; returns its number.
+    pub fn add_issue(&mut self, repository: &str, issue: NewIssue<'_>, at: Timestamp) -> i64 {
+        let id = self.id();
+        let Some(repository) = self.by_name_mut(repository) else { return 0 };
+        let number = repository.issues.last_key_value().map_or(1, |(number, _)| number + 1);
+        repository.labels.extend(issue.labels.iter().map(|&label| label.to_owned()));
+        let added = Issue {
+            id,
+            number,
+            title: issue.title.to_owned(),
+            body: Some(issue.body.to_owned()).filter(|body| !body.is_empty()),
+            open: true,
+            state_reason: None,
+            labels: issue.labels.iter().map(|&label| label.to_owned()).collect(),
+            user: issue.user.to_owned(),
+            assignees: Vec::new(),
+            milestone: None,
+            kind: issue.labels.contains(&"bug").then(|| "Bug".to_owned()),
+            created: at,
+            updated: at,
+            comments: Vec::new(),
+            locked: false,
+            is_pull_request: issue.is_pull_request,
+            fate: Fate::Here,
+            events: Vec::new(),
+        };
+        repository.issues.insert(number, added);
+        number
+    }
+
+    /// Changes an issue that is still there; its time of change becomes now.
+    pub fn edit<T>(
+        &mut self,
+        repository: &str,
+        number: i64,
+        change: impl FnOnce(&mut Issue) -> T,
+    ) -> Option<T> {
+        let now = self.now();
+        let issue = self.by_name_mut(repository)?.issues.get_mut(&number)?;
+        if issue.fate != Fate::Here {
+            return None;
+        }
+        let changed = change(issue);
+        issue.updated = issue.updated.max(now);
+        Some(changed)
+    }
+
+    /// Adds a comment, which changes the issue's time.
+    pub fn remark(
+        &mut self,
+        repository: &str,
+        number: i64,
+        user: &str,
+        body: &str,
+    ) -> Option<Remark> {
+        let (id, at) = (self.id(), self.now());
+        let remark = Remark { id, user: user.to_owned(), body: body.to_owned(), at };
+        let kept = remark.clone();
+        self.edit(repository, number, move |issue| issue.comments.push(kept))?;
+        Some(remark)
+    }
+
+    /// Moves an issue to another repository, where it gets a new number.
+    pub fn transfer(&mut self, from: &str, number: i64, to: &str) -> Option<i64> {
+        let now = self.now();
+        let moved = self.by_name(from)?.issues.get(&number)?.clone();
+        let target = self.by_name_mut(to)?;
+        let new = target.issues.last_key_value().map_or(1, |(number, _)| number + 1);
+        let target_id = target.id;
+        target.issues.insert(new, Issue { number: new, updated: now, ..moved });
+        self.by_name_mut(from)?.issues.get_mut(&number)?.fate = Fate::Transferred(target_id, new);
+        Some(new)
+    }
+}
+
+/// What a new issue begins with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NewIssue<'a> {
+    pub title: &'a str,
+    pub body: &'a str,
+    pub user: &'a str,
+    pub labels: &'a [&'a str],
+    pub is_pull_request: bool,
+}
+
+/// An account in an answer.
+pub fn account(base: &str, login: &str) -> Value {
+    let kind = if login.ends_with("[bot]") || login == ME { "Bot" } else { "User" };
+    json!({
+        "login": login, "id": 583_231, "node_id": "MDQ6VXNlcjU4MzIzMQ==", "type": kind,
+        "avatar_url": "https://avatars.githubusercontent.com/u/583231", "gravatar_id": "",
+        "url": format!("{base}/users/{login}"), "html_url": format!("https://github.com/{login}"),
+        "site_admin": false,
+    })
+}
+
+fn label(base: &str, repository: &str, name: &str) -> Value {
+    json!({
+        "id": 208_045_946, "node_id": "MDU6TGFiZWwyMDgwNDU5NDY=", "name": name, "color": "f29513",
+        "default": false, "description": null,
+        "url": format!("{base}/repos/{repository}/labels/{name}"),
+    })
+}
+
+impl Repository {
+    pub fn to_json(&self, base: &str) -> Value {
+        let (owner, short) = self.name.split_once('/').unwrap_or(("", &self.name));
+        let open = self.issues.values().filter(|issue| issue.open && issue.fate == Fate::Here);
+        json!({
+            "id": self.id, "node_id": "MDEwOlJlcG9zaXRvcnkxMjk2MjY5", "name": short,
+            "full_name": self.name, "owner": account(base, owner), "private": true,
+            "html_url": format!("https://github.com/{}", self.name), "description": null,
+            "fork": false, "url": format!("{base}/repos/{}", self.name),
+            "issues_url": format!("{base}/repos/{}/issues{{/number}}", self.name),
+            "has_issues": !self.without_issues, "archived": self.archived, "disabled": false,
+            "open_issues_count": open.count(), "default_branch": "main", "visibility": "private",
+            "permissions": { "admin": false, "push": true, "pull": true, "triage": true },
+            "created_at": "2011-01-26T19:01:12Z", "updated_at": "2026-01-26T19:14:43Z",
+            "pushed_at": "2026-01-26T19:06:43Z",
+        })
+    }
+
+    pub fn labels_json(&self, base: &str, issue: &Issue) -> Value {
+        issue.labels.iter().map(|name| label(base, &self.name, name)).collect()
+    }
+
+    pub fn issue_json(&self, base: &str, issue: &Issue) -> Value {
+        let url = format!("{base}/repos/{}/issues/{}", self.name, issue.number);
+        let page = if issue.is_pull_request { "pull" } else { "issues" };
+        let html_url = format!("https://github.com/{}/{page}/{}", self.name, issue.number);
+        let people: Vec<Value> = issue.assignees.iter().map(|who| account(base, who)).collect();
+        let milestone = issue.milestone.as_ref().map(|title| {
+            json!({ "id": 1_002_604, "number": 1, "title": title, "state": "open",
+                    "url": format!("{base}/repos/{}/milestones/1", self.name) })
+        });
+        let kind = issue.kind.as_ref().map(|name| json!({ "id": 410, "name": name }));
+        let mut value = json!({
+            "id": issue.id, "node_id": "MDU6SXNzdWUx", "number": issue.number, "url": url,
+            "repository_url": format!("{base}/repos/{}", self.name),
+            "labels_url": format!("{url}/labels{{/name}}"), "comments_url": format!("{url}/comments"),
+            "events_url": format!("{url}/events"), "timeline_url": format!("{url}/timeline"),
+            "html_url": html_url, "title": issue.title, "body": issue.body,
+            "user": account(base, &issue.user), "labels": self.labels_json(base, issue),
+            "state": if issue.open { "open" } else { "closed" }, "state_reason": issue.state_reason,
+            "locked": issue.locked, "active_lock_reason": null,
+            "assignee": people.first(), "assignees": people, "milestone": milestone, "type": kind,
+            "comments": issue.comments.len(), "author_association": "NONE",
+            "created_at": issue.created.to_string(), "updated_at": issue.updated.to_string(),
+            "closed_at": if issue.open { None } else { Some(issue.updated.to_string()) },
+            "closed_by": null, "performed_via_github_app": null,
+            "sub_issues_summary": { "total": 0, "completed": 0, "percent_completed": 0 },
+            "reactions": { "url": format!("{url}/reactions"), "total_count": 0 },
+        });
+        if issue.is_pull_request {
+            let pull = format!("{base}/repos/{}/pulls/{}", self.name, issue.number);
+            value["pull_request"] = json!({ "url": pull, "html_url": html_url, "merged_at": null });
+        }
+        value
+    }
+
+    pub fn comment_json(&self, base: &str, number: i64, remark: &Remark) -> Value {
+        json!({
+            "id": remark.id, "node_id": "MDEyOklzc3VlQ29tbWVudDE=", "body": remark.body,
+            "url": format!("{base}/repos/{}/issues/comments/{}", self.name, remark.id),
+            "html_url": format!("https://github.com/{}/issues/{number}#issuecomment-{}", self.name, remark.id),
+            "issue_url": format!("{base}/repos/{}/issues/{number}", self.name),
+            "user": account(base, &remark.user), "author_association": "NONE",
+            "created_at": remark.at.to_string(), "updated_at": remark.at.to_string(),
+            "performed_via_github_app": null,
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! Ways in which the simulated GitHub misbehaves on request.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::reply::{Reply, error_body};
+use crate::simulate::fault::Misbehaviour;
+
+/// A fault, on which requests and how often.
+pub type ActiveFault = crate::simulate::fault::ActiveFault<Fault>;
+
+/// One way to misbehave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// 401 `Bad credentials`.
+    Bad401,
+    /// 403: the token lacks a right.
+    Denied403,
+    /// 403: single sign-on.
+    Sso403,
+    /// 403: the limit is used up until in half an hour.
+    Limit403,
+    /// 429 with the same words, renewed in a second.
+    Limit429,
+    /// 403: secondary limit with `Retry-After: 1`.
+    Secondary403,
+    /// 403: secondary limit that does not say for how long.
+    Secondary403Bare,
+    /// 429 in the older words.
+    Abuse429,
+    /// 404.
+    NotFound404,
+    /// 410: issues are switched off.
+    Disabled410,
+    /// 451: blocked.
+    Blocked451,
+    /// 422.
+    Invalid422,
+    /// 400: an API version that is not known.
+    Version400,
+    /// 500.
+    Error500,
+    /// 502 with a page.
+    Unicorn502,
+    /// 503 with `Retry-After: 1`.
+    Unavailable503,
+    /// A page with a JSON type.
+    HtmlAsJson,
+    /// A page.
+    Html200,
+    /// JSON of another shape.
+    WrongShape,
+    /// 301 to another server.
+    Elsewhere301,
+    /// 301 to itself.
+    Circle301,
+    /// The right answer to a write, lost on its way.
+    LostAnswer,
+    /// Labels are accepted and dropped, as without the right to push.
+    NoLabels,
+    /// The right answer, cut in the middle.
+    Truncated,
+    /// The connection is reset before the answer.
+    Reset,
+    /// No answer at all.
+    Hang,
+}
+
+impl Misbehaviour for Fault {
+    const ALL: &'static [Self] = &[
+        Self::Bad401,
+        Self::Denied403,
+        Self::Sso403,
+        Self::Limit403,
+        Self::Limit429,
+        Self::Secondary403,
+        Self::Secondary403Bare,
+        Self::Abuse429,
+        Self::NotFound404,
+        Self::Disabled410,
+        Self::Blocked451,
+        Self::Invalid422,
+        Self::Version400,
+        Self::Error500,
+        Self::Unicorn502,
+        Self::Unavailable503,
+        Self::HtmlAsJson,
+        Self::Html200,
+        Self::WrongShape,
+        Self::Elsewhere301,
+        Self::Circle301,
+        Self::LostAnswer,
+        Self::NoLabels,
+        Self::Truncated,
+        Self::Reset,
+        Self::Hang,
+    ];
+}
+
+const SECONDARY: &str = "You have exceeded a secondary rate limit. Please wait a few minutes before \
+                         you try again. If you reach out to GitHub Support for help, please include \
+                         the request ID.";
+const USED_UP: &str = "API rate limit exceeded for user ID 583231.";
+
+impl Fault {
+    /// The answer that takes the place of the right one; none: the right one is bent.
+    pub fn answer(self, address: &str, now: i64) -> Option<Reply> {
+        let spent = |reply: Reply, reset: i64| {
+            reply
+                .with("x-ratelimit-remaining", "0")
+                .with("x-ratelimit-limit", "5000")
+                .with("x-ratelimit-resource", "core")
+                .with("x-ratelimit-reset", reset.to_string())
+        };
+        Some(match self {
+            Self::Bad401 => Reply::error(401, "Bad credentials"),
+            Self::Denied403 => {
+                let text = "Resource not accessible by personal access token";
+                Reply::error(403, text).with("x-accepted-github-permissions", "issues=read")
+            }
+            Self::Sso403 => {
+                let text = "Resource protected by organization SAML enforcement. You must grant your \
+                            Personal Access token access to this organization.";
+                let url =
+                    "required; url=https://github.com/orgs/contoso/sso?authorization_request=A";
+                Reply::error(403, text).with("x-github-sso", url)
+            }
+            Self::Limit403 => spent(Reply::error(403, USED_UP), now + 1800),
+            Self::Limit429 => spent(Reply::error(429, USED_UP), now + 1),
+            Self::Secondary403 => Reply::error(403, SECONDARY).with("retry-after", "1"),
+            Self::Secondary403Bare => Reply::error(403, SECONDARY),
+            Self::Abuse429 => Reply::error(429, "You have triggered an abuse detection mechanism.")
+                .with("retry-after", "1"),
+            Self::NotFound404 => Reply::not_found(),
+            Self::Disabled410 => Reply::error(410, "Issues are disabled for this repo"),
+            Self::Blocked451 => Reply::error(451, "Repository access blocked"),
+            Self::Invalid422 => {
+                let mut body = error_body(422, "Validation Failed");
+                body["errors"] =
+                    json!([{ "resource": "Issue", "field": "since", "code": "invalid" }]);
+                Reply::with_status(422, &body)
+            }
+            Self::Version400 => Reply::error(400, "\"2022-11-28\" is not a supported API version."),
+            Self::Error500 => Reply::error(500, "Server Error"),
+            Self::Unicorn502 => Reply::page(502, "Unicorn! &middot; GitHub"),
+            Self::Unavailable503 => {
+                Reply::error(503, "Service unavailable").with("retry-after", "1")
+            }
+            Self::HtmlAsJson => Reply {
+                content_type: "application/json; charset=utf-8".into(),
+                ..Reply::page(200, "Unicorn!")
+            },
+            Self::Html200 => Reply::page(200, "GitHub: Let's build from here"),
+            Self::WrongShape => Reply::json(&json!({ "items": { "of": 3 } })),
+            Self::Elsewhere301 => {
+                Reply::moved(301, "https://attacker.example/repos/x/y/issues".into())
+            }
+            Self::Circle301 => Reply::moved(301, address.to_owned()),
+            Self::LostAnswer | Self::NoLabels | Self::Truncated | Self::Reset | Self::Hang => {
+                return None;
+            }
+        })
+    }
+}

@@ -1,0 +1,316 @@
+//! A GitHub that lives on loopback: repositories with issues, pull requests among them, comments and
+//! labels; it keeps marks and limits, moves and deletes, and fails in the service's ways on request.
+//!
+//! It is proven by clients we did not write, PyGithub and Octokit. Faults and issues can be changed
+//! through [`Simulator`] or over HTTP below `/_simulator/`. The API is served at the root and, as on
+//! an Enterprise Server, below `/api/v3`.
+
+mod app;
+mod args;
+mod board;
+mod control;
+mod fault;
+mod issues;
+mod reply;
+mod resources;
+mod seed;
+mod server;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use args::{SimulateGithubArgs, run};
+pub use board::ME;
+pub use fault::{ActiveFault, Fault};
+
+use self::board::{Board, Fate, Issue, NewIssue};
+use self::server::{Server, Shared};
+use crate::clock::Clock;
+use crate::simulate::connection::{CuttableListener, Switch};
+
+/// The repository with the issues.
+pub const REPOSITORY: &str = "parcel/tracking";
+/// Another one of the same owner.
+pub const LIBRARY: &str = "parcel/addresses";
+
+/// How a simulator starts.
+#[derive(Debug, Clone)]
+pub struct SimulatorOptions {
+    /// 0 takes a free one.
+    pub port: u16,
+    /// How many issues the first repository has.
+    pub items: usize,
+    /// For those beyond the first eight.
+    pub seed: u64,
+    /// The only secret that is accepted; none: any.
+    pub token: Option<String>,
+    /// Faults from the start.
+    pub faults: Vec<ActiveFault>,
+    /// Requests in an hour; none: no limit.
+    pub limit: Option<i64>,
+    /// Pages are counted, as older servers do.
+    pub counts_pages: bool,
+    /// An App that may sign in: its id, its public key as PKCS#1 DER, and how long its tokens last.
+    pub app: Option<(String, Vec<u8>, SignedDuration)>,
+    /// The server's time.
+    pub clock: Clock,
+}
+
+impl Default for SimulatorOptions {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            items: 24,
+            seed: 1,
+            token: None,
+            faults: Vec::new(),
+            limit: Some(5_000),
+            counts_pages: false,
+            app: None,
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// A running simulator; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Simulator {
+    address: SocketAddr,
+    server: Server,
+    stop: CancellationToken,
+    task: Option<tokio::task::JoinHandle<io::Result<()>>>,
+}
+
+impl Simulator {
+    /// Starts to serve on loopback, within the current runtime.
+    pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
+        let address = listener.local_addr()?;
+        let mut board = Board::new(options.clock);
+        seed::fill(&mut board, options.items, options.seed);
+        let app = options.app.map(|(id, public_key, token_lasts)| app::App {
+            id,
+            public_key,
+            token_lasts,
+            tokens: Vec::new(),
+        });
+        let shared = Shared {
+            window_ends: board.now().as_second() + 3600,
+            board,
+            faults: options.faults,
+            counts: BTreeMap::new(),
+            log: Vec::new(),
+            token: options.token,
+            refusals: 0,
+            limit: options.limit,
+            used: 0,
+            counts_pages: options.counts_pages,
+            busy: 0,
+            most_busy: 0,
+            app,
+            base_url: format!("http://{address}/api/v3"),
+        };
+        let server = Server(Arc::new(Mutex::new(shared)));
+        let router = Router::new().fallback(server::handle).with_state(server.clone());
+        let service = router.into_make_service_with_connect_info::<Switch>();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            let serve = axum::serve(CuttableListener(listener), service);
+            tokio::select! {
+                result = serve => result,
+                () = stopped.cancelled() => Ok(()),
+            }
+        });
+        Ok(Self { address, server, stop, task: Some(task) })
+    }
+
+    /// Address of the API: the value for `source.base_url`.
+    pub fn base_url(&self) -> String {
+        self.server.lock().base_url.clone()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Reports an issue now; returns its number.
+    pub fn add_issue(&self, repository: &str, title: &str, body: &str, labels: &[&str]) -> i64 {
+        let mut shared = self.server.lock();
+        let now = shared.board.now();
+        let new = NewIssue { title, body, user: "mira", labels, is_pull_request: false };
+        shared.board.add_issue(repository, new, now)
+    }
+
+    /// Changes an issue now; false if it is not there.
+    pub fn edit(&self, repository: &str, number: i64, title: &str) -> bool {
+        let title = title.to_owned();
+        let edited = self.server.lock().board.edit(repository, number, |issue| issue.title = title);
+        edited.is_some()
+    }
+
+    /// Gives many issues the same time of change, as a script that labels them does.
+    pub fn touch_all(&self, repository: &str, numbers: &[i64], at: Timestamp) {
+        let mut shared = self.server.lock();
+        for number in numbers {
+            shared.board.edit(repository, *number, |issue| issue.title.push('.'));
+            if let Some(repository) = shared.board.by_name_mut(repository)
+                && let Some(issue) = repository.issues.get_mut(number)
+            {
+                issue.updated = at;
+            }
+        }
+    }
+
+    pub fn close(&self, repository: &str, number: i64) {
+        self.server.lock().board.edit(repository, number, |issue| {
+            issue.open = false;
+            issue.state_reason = Some("completed");
+        });
+    }
+
+    /// Closes an issue by a commit, with a pull request that refers to it.
+    pub fn fix(&self, repository: &str, number: i64, commit: &str, pull_request: i64) {
+        let mut shared = self.server.lock();
+        let (now, base) = (shared.board.now().to_string(), shared.base_url.clone());
+        let source = json!({ "issue": {
+            "number": pull_request, "pull_request": { "url": "" },
+            "repository_url": format!("{base}/repos/{repository}"),
+        }});
+        shared.board.edit(repository, number, |issue| {
+            (issue.open, issue.state_reason) = (false, Some("completed"));
+            let was = issue.title.clone();
+            issue.title.push_str(" (fixed)");
+            let rename = json!({ "from": was, "to": issue.title });
+            issue.events.extend([
+                json!({ "event": "cross-referenced", "created_at": now, "source": source }),
+                json!({ "event": "closed", "created_at": now, "commit_id": commit }),
+                json!({ "event": "renamed", "created_at": now, "rename": rename }),
+            ]);
+        });
+    }
+
+    pub fn lock_issue(&self, repository: &str, number: i64) {
+        self.server.lock().board.edit(repository, number, |issue| issue.locked = true);
+    }
+
+    pub fn delete(&self, repository: &str, number: i64) {
+        self.server.lock().board.edit(repository, number, |issue| issue.fate = Fate::Deleted);
+    }
+
+    pub fn make_discussion(&self, repository: &str, number: i64) {
+        self.server.lock().board.edit(repository, number, |issue| issue.fate = Fate::Discussion);
+    }
+
+    /// Moves an issue to another repository; returns its number there.
+    pub fn transfer(&self, from: &str, number: i64, to: &str) -> Option<i64> {
+        self.server.lock().board.transfer(from, number, to)
+    }
+
+    /// Gives a repository a new name; the old one is redirected.
+    pub fn rename(&self, from: &str, to: &str) {
+        if let Some(repository) = self.server.lock().board.by_name_mut(from) {
+            repository.earlier.push(from.to_owned());
+            repository.name = to.to_owned();
+        }
+    }
+
+    pub fn archive(&self, repository: &str) {
+        if let Some(repository) = self.server.lock().board.by_name_mut(repository) {
+            repository.archived = true;
+        }
+    }
+
+    /// Switches the issues of a repository off.
+    pub fn disable_issues(&self, repository: &str) {
+        if let Some(repository) = self.server.lock().board.by_name_mut(repository) {
+            repository.without_issues = true;
+        }
+    }
+
+    /// Adds a comment of a person.
+    pub fn comment(&self, repository: &str, number: i64, body: &str) {
+        self.server.lock().board.remark(repository, number, "mira", body);
+    }
+
+    fn look<T: Default>(&self, repository: &str, number: i64, look: impl FnOnce(&Issue) -> T) -> T {
+        let shared = self.server.lock();
+        let issue = shared.board.by_name(repository).and_then(|r| r.issues.get(&number));
+        issue.map(look).unwrap_or_default()
+    }
+
+    /// Texts of an issue's comments, oldest first.
+    pub fn comments(&self, repository: &str, number: i64) -> Vec<String> {
+        self.look(repository, number, |issue| {
+            issue.comments.iter().map(|remark| remark.body.clone()).collect()
+        })
+    }
+
+    pub fn labels(&self, repository: &str, number: i64) -> Vec<String> {
+        self.look(repository, number, |issue| issue.labels.clone())
+    }
+
+    pub fn updated(&self, repository: &str, number: i64) -> Option<Timestamp> {
+        self.look(repository, number, |issue| Some(issue.updated))
+    }
+
+    /// Numbers of the issues that are there; pull requests are none.
+    pub fn numbers(&self, repository: &str) -> Vec<i64> {
+        let shared = self.server.lock();
+        let issues = shared.board.by_name(repository).map(|r| r.issues.values());
+        let here = |issue: &&Issue| issue.fate == Fate::Here && !issue.is_pull_request;
+        issues.into_iter().flatten().filter(here).map(|issue| issue.number).collect()
+    }
+
+    /// Puts these faults in the place of all others.
+    pub fn set_faults(&self, faults: impl IntoIterator<Item = ActiveFault>) {
+        self.server.lock().faults = faults.into_iter().collect();
+    }
+
+    /// Changes the secret that is accepted.
+    pub fn set_token(&self, token: Option<String>) {
+        let mut shared = self.server.lock();
+        shared.token = token;
+        shared.refusals = 0;
+    }
+
+    /// Requests so far, control requests not counted.
+    pub fn requests(&self) -> u64 {
+        self.server.lock().counts.values().sum()
+    }
+
+    /// Requests of one kind so far: `issues`, `issue`, `comments`, `comment`, `label`, …
+    pub fn requests_of(&self, kind: &str) -> u64 {
+        self.server.lock().counts.get(kind).copied().unwrap_or(0)
+    }
+
+    /// What the present window of the limit has cost so far.
+    pub fn used(&self) -> i64 {
+        self.server.lock().used
+    }
+
+    /// The most requests that were being answered at the same time.
+    pub fn most_at_once(&self) -> u32 {
+        self.server.lock().most_busy
+    }
+
+    /// Tokens that the App's installation was given so far.
+    pub fn tokens_given(&self) -> usize {
+        self.server.lock().app.as_ref().map_or(0, |app| app.tokens.len())
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,257 @@
+//! Requests in, answers out: who asks, what is left of the limit, which resource.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, Request};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::board::Board;
+use super::fault::{ActiveFault, Fault};
+use super::reply::Reply;
+use super::{control, issues, resources};
+use crate::simulate::connection::Switch;
+use crate::simulate::fault;
+
+/// So many refused tokens lock the account out for a while.
+const MOST_REFUSALS: u32 = 10;
+/// Length of a window of the limit, in seconds.
+const WINDOW: i64 = 3600;
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct Shared {
+    pub board: Board,
+    pub faults: Vec<ActiveFault>,
+    /// Requests by kind.
+    pub counts: BTreeMap<String, u64>,
+    /// Method and path of the latest requests.
+    pub log: Vec<String>,
+    /// The only secret that is accepted; none: any.
+    pub token: Option<String>,
+    pub refusals: u32,
+    /// Requests in a window; none: no limit, as on an Enterprise Server.
+    pub limit: Option<i64>,
+    pub used: i64,
+    pub window_ends: i64,
+    /// Pages are counted (`page=2`, `rel="last"`) and not continued (`after=`).
+    pub counts_pages: bool,
+    /// Requests that are being answered now, and the most there ever were.
+    pub busy: u32,
+    pub most_busy: u32,
+    /// The App that may sign in.
+    pub app: Option<super::app::App>,
+    pub base_url: String,
+}
+
+/// The state of the server.
+#[derive(Debug, Clone)]
+pub struct Server(pub Arc<Mutex<Shared>>);
+
+impl Server {
+    /// The data, whatever happened to an earlier holder.
+    pub fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request, taken apart.
+pub struct Asked {
+    pub method: String,
+    /// Segments below the API's address.
+    pub path: Vec<String>,
+    pub query: BTreeMap<String, String>,
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+impl Asked {
+    fn new(parts: &axum::http::request::Parts, body: &Bytes) -> Self {
+        let path = parts.uri.path();
+        let path = path.strip_prefix("/api/v3").unwrap_or(path);
+        let decode = |text: &str| {
+            percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+        };
+        let query = parts.uri.query().unwrap_or_default().split('&').filter_map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            Some((decode(name), decode(&value.replace('+', " "))))
+        });
+        Self {
+            method: parts.method.to_string(),
+            path: path.split('/').filter(|part| !part.is_empty()).map(decode).collect(),
+            query: query.collect(),
+            headers: parts.headers.clone(),
+            body: serde_json::from_slice(body).unwrap_or_default(),
+        }
+    }
+
+    /// What it is about, for faults and counters.
+    pub fn kind(&self) -> &'static str {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        let path = match path.as_slice() {
+            ["repos", _, _, rest @ ..] | ["repositories", _, rest @ ..] => rest,
+            ["app", ..] | ["installation", ..] | ["users" | "orgs", _, "installation"] => {
+                return "app";
+            }
+            ["users" | "orgs", _, "repos"] => return "repos",
+            _ => return "other",
+        };
+        match (self.method.as_str(), path) {
+            (_, []) => "repo",
+            (_, ["installation"]) => "app",
+            ("GET", ["issues"]) => "issues",
+            ("GET", ["issues", _]) => "issue",
+            ("GET", ["issues", _, "comments"]) => "comments",
+            ("POST", ["issues", _, "comments"]) => "comment",
+            ("POST", ["issues", _, "labels"]) => "label",
+            ("GET", ["issues", _, "timeline"]) => "timeline",
+            _ => "other",
+        }
+    }
+
+    /// The secret of the caller: `Bearer`, `token`, or the password of `Basic`.
+    pub fn secret(&self) -> Option<String> {
+        let header = self.headers.get("authorization")?.to_str().ok()?;
+        let (scheme, value) = header.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return Some(value.trim().to_owned());
+        }
+        let decoded = String::from_utf8(STANDARD.decode(value.trim()).ok()?).ok()?;
+        decoded.split_once(':').map(|(_, password)| password.to_owned())
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    pub fn number(&self, name: &str) -> Option<usize> {
+        self.query.get(name)?.parse().ok()
+    }
+}
+
+/// Answers every request.
+pub async fn handle(
+    State(server): State<Server>,
+    ConnectInfo(switch): ConnectInfo<Switch>,
+    request: Request<Body>,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, 16 << 20).await else {
+        return Reply::error(413, "Payload too large").into_response();
+    };
+    if let Some(rest) = parts.uri.path().strip_prefix("/_simulator/") {
+        return control::handle(&server, &parts.method, rest, &body).into_response();
+    }
+    let asked = Asked::new(&parts, &body);
+    let (fault, now) = {
+        let mut shared = server.lock();
+        shared.busy += 1;
+        shared.most_busy = shared.most_busy.max(shared.busy);
+        let now = shared.board.now().as_second();
+        (shared.next_fault(&asked), now)
+    };
+    let address = parts.uri.to_string();
+    let replaced = fault.and_then(|fault| fault.answer(&address, now));
+    let reply = match (replaced, fault) {
+        (Some(reply), _) => reply,
+        (None, Some(Fault::Hang)) => {
+            server.lock().busy -= 1;
+            std::future::pending().await
+        }
+        (None, fault) => {
+            if fault == Some(Fault::Reset) {
+                switch.cut();
+            }
+            let drop_labels = fault == Some(Fault::NoLabels);
+            let reply = server.lock().answer(&asked, drop_labels);
+            if fault == Some(Fault::LostAnswer) {
+                switch.cut();
+            }
+            reply
+        }
+    };
+    server.lock().busy -= 1;
+    let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
+    let mut response = reply.into_response();
+    if let Some(whole) = cut {
+        *response.body_mut() = crate::simulate::body::first_half(&whole);
+    }
+    response
+}
+
+impl Shared {
+    /// Counts the request and finds the fault for it, if any.
+    fn next_fault(&mut self, asked: &Asked) -> Option<Fault> {
+        let kind = asked.kind();
+        *self.counts.entry(kind.to_owned()).or_default() += 1;
+        if self.log.len() < 10_000 {
+            self.log.push(format!("{} /{}", asked.method, asked.path.join("/")));
+        }
+        fault::next(&mut self.faults, kind)
+    }
+
+    fn answer(&mut self, asked: &Asked, drop_labels: bool) -> Reply {
+        if asked.header("user-agent").unwrap_or_default().is_empty() {
+            let text = "Request forbidden by administrative rules. Please make sure your request has \
+                        a User-Agent header.";
+            return Reply::bytes(403, "application/octet-stream", text.into());
+        }
+        if let Some(refused) = self.refuse_stranger(asked) {
+            return refused;
+        }
+        let now = self.board.now().as_second();
+        if now >= self.window_ends {
+            (self.used, self.window_ends) = (0, now + WINDOW);
+        }
+        if self.limit.is_some_and(|limit| self.used >= limit) {
+            let reply = Reply::error(403, "API rate limit exceeded for user ID 583231.");
+            return self.with_limits(reply);
+        }
+        let reply = resources::answer(self, asked)
+            .unwrap_or_else(|| issues::answer(self, asked, drop_labels));
+        let marked = asked.method == "GET" && reply.status == 200;
+        let reply = if marked { reply.marked(asked.header("if-none-match")) } else { reply };
+        if reply.status != 304 {
+            self.used += 1;
+        }
+        self.with_limits(reply)
+    }
+
+    fn with_limits(&self, reply: Reply) -> Reply {
+        let Some(limit) = self.limit else { return reply };
+        reply
+            .with("x-ratelimit-limit", limit.to_string())
+            .with("x-ratelimit-remaining", (limit - self.used).max(0).to_string())
+            .with("x-ratelimit-used", self.used.to_string())
+            .with("x-ratelimit-reset", self.window_ends.to_string())
+            .with("x-ratelimit-resource", "core")
+    }
+
+    fn refuse_stranger(&mut self, asked: &Asked) -> Option<Reply> {
+        let given = asked.secret();
+        if asked.kind() == "app" && self.app.is_some() && asked.path[0] != "installation" {
+            // Signed in as the App itself, which `app` checks.
+            return None;
+        }
+        if let Some(app) = &self.app
+            && given.as_deref().is_some_and(|token| app.accepts(token, self.board.now()))
+        {
+            return None;
+        }
+        let expected = self.token.as_deref()?;
+        if given.as_deref() == Some(expected) && self.refusals < MOST_REFUSALS {
+            return None;
+        }
+        if self.refusals >= MOST_REFUSALS {
+            let text = "Maximum number of login attempts exceeded. Please try again later.";
+            return Some(Reply::error(403, text));
+        }
+        self.refusals += 1;
+        Some(Reply::error(401, "Bad credentials"))
+    }
+}

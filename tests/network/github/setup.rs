@@ -1,0 +1,99 @@
+//! A simulated GitHub, a client for it, and what tests say to them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use heartbeat::clock::Clock;
+use heartbeat::event::Sink;
+use heartbeat::fetch::github::GithubSource;
+use heartbeat::fetch::{
+    Connection, FetchRequest, FixedCredential, Guarded, InMemory, Source, Tracker,
+};
+use heartbeat::model::{ItemId, SourceRecord};
+use heartbeat::settings::{self, SourceKind};
+use heartbeat::simulate::github::{REPOSITORY, Simulator, SimulatorOptions};
+
+use crate::fetch::setup::{Collected, QUICK, read_all};
+
+pub struct Setup {
+    pub simulator: Simulator,
+    pub config: settings::Source,
+    pub memory: Arc<InMemory>,
+    pub clock: Clock,
+    pub events: Arc<Collected>,
+}
+
+impl Setup {
+    pub async fn new(options: SimulatorOptions) -> Self {
+        let clock = options.clock.clone();
+        let simulator = Simulator::start(options).await.expect("loopback");
+        let text = include_str!("../../../src/config/default.toml");
+        let all: settings::Config = toml::from_str(text).expect("the defaults are valid");
+        let mut config = all.source;
+        config.name = "gh".into();
+        config.kind = SourceKind::Github;
+        config.base_url = simulator.base_url();
+        config.project = REPOSITORY.into();
+        config.where_clause = String::new();
+        config.request_timeout = Duration::from_secs(20);
+        Self { simulator, config, memory: InMemory::shared(), clock, events: Arc::default() }
+    }
+
+    /// The same without a limit and with this many issues.
+    pub async fn of(items: usize) -> Self {
+        Self::new(SimulatorOptions { items, limit: None, ..SimulatorOptions::default() }).await
+    }
+
+    /// A new client, as after a restart; what is remembered stays.
+    pub fn source(&self) -> GithubSource {
+        self.source_with("ghp_not_a_secret")
+    }
+
+    pub fn source_with(&self, secret: &str) -> GithubSource {
+        let secret = FixedCredential::new(secret.to_owned().into(), "a constant of the test");
+        let memory = Arc::clone(&self.memory) as _;
+        let connection = Connection::new(Arc::new(secret), self.clock.clone(), memory);
+        GithubSource::connect(&self.config, Connection { retry: QUICK, ..connection })
+            .expect("the configuration is valid")
+    }
+
+    /// The same behind its breaker.
+    pub fn guarded(&self) -> Guarded {
+        let source = self.source();
+        let notebook = source.notebook();
+        let events = Arc::clone(&self.events) as Arc<dyn Sink>;
+        Guarded::new(Arc::new(source), notebook, self.clock.clone(), events)
+    }
+
+    pub async fn remembered(&self) -> SourceRecord {
+        self.source().notebook().read().await.unwrap()
+    }
+
+    /// What the next run asks for, as its state would say it.
+    pub async fn next_request(&self) -> FetchRequest {
+        let overlap = jiff::SignedDuration::try_from(self.config.overlap).unwrap();
+        let cursor = self.remembered().await.cursor;
+        let changed_since = cursor.map(|cursor| cursor.checked_sub(overlap).unwrap());
+        FetchRequest { changed_since, also: vec![] }
+    }
+
+    /// What a later run delivers. The service keeps whole seconds, and a run leaves the second in
+    /// which it begins to the next one.
+    pub async fn read_later(&self) -> Vec<i64> {
+        let now = self.clock.now().as_second();
+        let is_over = || async { (self.clock.now().as_second() > now).then_some(()) };
+        support::until("the next second", is_over).await;
+        self.read(self.next_request().await).await
+    }
+
+    /// Numbers that a read with a new client delivers.
+    pub async fn read(&self, request: FetchRequest) -> Vec<i64> {
+        let pages = read_all(&self.source() as &dyn Source, request).await.unwrap();
+        crate::fetch::setup::ids(&pages)
+    }
+}
+
+pub fn also(ids: &[i64]) -> FetchRequest {
+    let also = ids.iter().map(|id| ItemId(*id)).collect();
+    FetchRequest { changed_since: Some(jiff::Timestamp::now()), also }
+}
