@@ -1,8 +1,8 @@
 //! Reading, cleaning and judging many changed items, beside a bare loop that only downloads the same
 //! pages.
 //!
-//! `cargo bench --bench fetch [-- ITEMS…]`; with `github` before the sizes, GitHub takes the place of
-//! Azure DevOps. Simulator, client and loop are processes of their own,
+//! `cargo bench --bench fetch [-- ITEMS…]`; with `github` or `jira` before the sizes, that tracker takes
+//! the place of Azure DevOps. Simulator, client and loop are processes of their own,
 //! so that the peak memory of each is its own. Both ask for the same batches and both take packed
 //! answers, as the service gives them; the last line is for a server that packs nothing. Of several
 //! rounds the fastest counts, since other work on the machine can only make one slower.
@@ -13,6 +13,9 @@
     clippy::disallowed_methods,
     reason = "a benchmark talks to a terminal, starts its own parts and fails by panicking"
 )]
+
+#[path = "fetch_jira.rs"]
+mod bare_jira;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +29,7 @@ use heartbeat::dedupe;
 use heartbeat::fetch::{Connection, FetchRequest, FixedCredential, InMemory, connect};
 use heartbeat::settings::{self, Config};
 use heartbeat::simulate::ado::{Simulator, SimulatorOptions};
-use heartbeat::simulate::github;
+use heartbeat::simulate::{github, jira};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 7;
@@ -41,6 +44,10 @@ fn main() {
         Some("bare") if arguments[2] == GITHUB => {
             runtime().block_on(bare_github(arguments[1].clone()));
         }
+        Some("bare") if arguments[2] == JIRA => runtime().block_on(async {
+            let (start, items, bytes, requests) = bare_jira::read(arguments[1].clone()).await;
+            report(start, items, bytes, requests);
+        }),
         Some("bare") => runtime().block_on(bare(arguments[1].clone())),
         Some("client") => runtime().block_on(client(arguments[1].clone(), &arguments[2])),
         _ => compare(&arguments),
@@ -56,6 +63,12 @@ async fn serve(items: usize, packing: &str) {
         println!("{}", simulator.base_url());
         return std::future::pending::<()>().await;
     }
+    if packing == JIRA {
+        let options = jira::SimulatorOptions { items, ..jira::SimulatorOptions::default() };
+        let simulator = jira::Simulator::start(options).await.unwrap();
+        println!("{}", simulator.base_url());
+        return std::future::pending::<()>().await;
+    }
     let packs = packing == "packed";
     let options = SimulatorOptions { items, packs, ..SimulatorOptions::default() };
     let simulator = Simulator::start(options).await.unwrap();
@@ -65,11 +78,13 @@ async fn serve(items: usize, packing: &str) {
 
 /// Stands in the column of how answers are packed.
 const GITHUB: &str = "github";
+const JIRA: &str = "jira";
 
 fn source_config(base_url: String, packing: &str) -> settings::Source {
     let defaults: Config = toml::from_str(DEFAULT_TOML).unwrap();
     let (kind, project) = match packing {
         GITHUB => (settings::SourceKind::Github, github::REPOSITORY),
+        JIRA => (settings::SourceKind::Jira, jira::PROJECT),
         _ => (settings::SourceKind::Ado, "Parcel"),
     };
     settings::Source {
@@ -293,10 +308,10 @@ fn compare(arguments: &[String]) {
         "  items answers   bare s  client s  ratio  µs/item   bare cpu s  client cpu s   bare MiB  \
          client MiB  requests"
     );
-    let is_github = arguments.iter().any(|argument| argument == GITHUB);
-    let packing = if is_github { GITHUB } else { "packed" };
+    let other = [GITHUB, JIRA].into_iter().find(|kind| arguments.iter().any(|one| one == kind));
+    let packing = other.unwrap_or("packed");
     let times: Vec<(usize, f64)> = sizes.iter().map(|&size| (size, line(size, packing))).collect();
-    if !is_github {
+    if other.is_none() {
         line(20_000, "plain");
     }
     if times.len() > 1 {

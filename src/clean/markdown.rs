@@ -64,6 +64,16 @@ impl Document {
         Self { page: Page::read_made(&html.text, raw.len()), hidden_chars, cut_bytes }
     }
 
+    /// HTML that was made of a text of so many bytes, of which some were not shown and some not read.
+    pub(super) fn made(
+        html: &str,
+        raw_bytes: usize,
+        hidden_chars: usize,
+        cut_bytes: usize,
+    ) -> Self {
+        Self { page: Page::read_made(html, raw_bytes), hidden_chars, cut_bytes }
+    }
+
     /// Renders it.
     pub(super) fn render(&self, rendering: Rendering, doubtful: Doubtful) -> Cleaned {
         let mut cleaned = self.page.render(rendering, doubtful);

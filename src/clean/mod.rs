@@ -9,8 +9,8 @@
 //! element once; `walk` goes through the tree without recursion and `writer` sets the lines.
 //! `enter` and `leave` say what each element does when it begins and ends; `table`, `list`, `code`,
 //! `control` and `link` know their parts. Markdown becomes HTML by a parser and takes the same path
-//! (`markdown`), the steps of a test case do so text by text (`steps`), and `item` puts an item
-//! together within a [`Budget`].
+//! (`markdown`), as do Jira's documents (`adf`) and wiki markup (`wiki`), the steps of a test case
+//! do so text by text (`steps`), and `item` puts an item together within a [`Budget`].
 //!
 //! # What is seen
 //! Selectors and tokens are read by real parsers. Values in the ranges of real text are evaluated:
@@ -29,6 +29,8 @@
 //! panic, output never above twice the input. The bound is a count of the parser's steps, linear in
 //! the length of the input, so the same input is always cut at the same place, with a mark.
 
+mod adf;
+mod adf_tree;
 mod characters;
 mod code;
 mod control;
@@ -50,6 +52,8 @@ mod style;
 mod table;
 mod trim;
 mod walk;
+mod wiki;
+mod wiki_inline;
 mod writer;
 
 use crate::model::{Alarms, Doubtful, Format, TextStats};
@@ -100,6 +104,8 @@ pub fn clean_text(raw: &str, format: Format, options: &Options) -> Cleaned {
         Format::RawMarkdown => markdown::Document::read_raw(raw).render(rendering, doubtful),
         Format::Plain => markdown::clean_plain(raw),
         Format::TestSteps => steps::clean(raw, rendering, doubtful),
+        Format::Adf => adf::read(raw).render(rendering, doubtful),
+        Format::Wiki => wiki::read(raw).render(rendering, doubtful),
     };
     if let Some(max_bytes) = options.max_bytes {
         let (text, left_out) = trim::to_bytes(cleaned.text, max_bytes);
@@ -125,6 +131,14 @@ pub fn clean_both(raw: &str, format: Format, doubtful: Doubtful) -> (Cleaned, Cl
         }
         Format::RawMarkdown => {
             let document = markdown::Document::read_raw(raw);
+            both(&|rendering| document.render(rendering, doubtful))
+        }
+        Format::Adf => {
+            let document = adf::read(raw);
+            both(&|rendering| document.render(rendering, doubtful))
+        }
+        Format::Wiki => {
+            let document = wiki::read(raw);
             both(&|rendering| document.render(rendering, doubtful))
         }
         Format::Plain => both(&|_| markdown::clean_plain(raw)),

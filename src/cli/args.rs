@@ -265,6 +265,8 @@ pub enum Simulate {
     Ado(crate::simulate::ado::SimulateAdoArgs),
     /// A GitHub with two repositories and their issues, on loopback
     Github(crate::simulate::github::SimulateGithubArgs),
+    /// A Jira, Cloud or Data Center, with a project and its issues, on loopback
+    Jira(crate::simulate::jira::SimulateJiraArgs),
     /// A scripted agent that speaks the Claude Code CLI's stream format
     Agent(crate::simulate::agent::SimulateAgentArgs),
 }

@@ -17,8 +17,8 @@ use crate::schedule::Schedule;
 /// Arguments of `heartbeat init`.
 #[derive(Debug, Clone, Args)]
 pub struct InitArgs {
-    /// Which tracker: ado or github
-    #[arg(long, value_parser = ["ado", "github"])]
+    /// Which tracker: ado, github or jira
+    #[arg(long, value_parser = ["ado", "github", "jira"])]
     pub kind: Option<String>,
     /// URL of the organisation, such as `https://dev.azure.com/contoso`
     #[arg(long, value_name = "URL")]
@@ -91,13 +91,15 @@ pub fn ask(
     let any = |_: &str| Ok(());
     let mut args = args.clone();
     args.base_url = asking.question(
-        "URL of the organisation, such as https://dev.azure.com/contoso or https://api.github.com",
+        "URL of the tracker, such as https://dev.azure.com/contoso, https://api.github.com or \
+         https://contoso.atlassian.net",
         "",
         check_address,
     )?;
     args.kind = args.kind.or_else(|| args.base_url.as_deref().and_then(kind_of).map(str::to_owned));
     let project = match args.kind.as_deref() {
         Some("github") => "Repository to watch, as owner/repository",
+        Some("jira") => "Key of the project to watch, such as SHOP",
         _ => "Project to watch",
     };
     args.project = asking.question(project, "", any)?;
@@ -142,7 +144,18 @@ fn kind_of(address: &str) -> Option<&'static str> {
     let rest = address.split_once("://")?.1;
     let host = rest.split('/').next().unwrap_or_default();
     let github = host.contains("github") || host.ends_with(".ghe.com") || rest.contains("/api/v3");
-    github.then_some("github")
+    let jira =
+        host.ends_with(".atlassian.net") || host == "api.atlassian.com" || rest.contains("jira");
+    github.then_some("github").or_else(|| jira.then_some("jira"))
+}
+
+/// The variable of the credential and the condition that a kind begins with, if not Azure DevOps'.
+fn start_of(kind: Option<&str>) -> Option<(&'static str, &'static str)> {
+    match kind? {
+        "github" => Some(("GITHUB_TOKEN", "")),
+        "jira" => Some(("JIRA_TOKEN", "statusCategory != Done")),
+        _ => None,
+    }
 }
 
 fn check_address(answer: &str) -> Result<(), String> {
@@ -290,9 +303,9 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
         Some("copilot") => "COPILOT_GITHUB_TOKEN",
         _ => "ANTHROPIC_API_KEY",
     };
-    let is_github =
-        answers.iter().any(|(key, value)| key == "source.kind" && value.as_str() == Some("github"));
-    let tracker = if is_github { "GITHUB_TOKEN" } else { "AZURE_DEVOPS_PAT" };
+    let kind = answers.iter().rev().find(|(key, _)| key == "source.kind");
+    let tracker = start_of(kind.and_then(|(_, value)| value.as_str()));
+    let tracker = tracker.map_or("AZURE_DEVOPS_PAT", |(variable, _)| variable);
     if args.print {
         return Ok(Written { file: None, still_to_set, tracker, credential, text: Some(text) });
     }
@@ -340,8 +353,8 @@ fn answers(args: &InitArgs) -> Vec<(String, Value)> {
     let repository = args.repository.as_ref().map(|path| path.to_string_lossy().into_owned());
     let kind = args.kind.clone();
     let kind = kind.or_else(|| args.base_url.as_deref().and_then(kind_of).map(str::to_owned));
-    let variable = (kind.as_deref() == Some("github")).then(|| "GITHUB_TOKEN".to_owned());
-    let condition = variable.as_ref().map(|_| String::new());
+    let (variable, condition) = start_of(kind.as_deref()).unzip();
+    let (variable, condition) = (variable.map(str::to_owned), condition.map(str::to_owned));
     [
         text("source.kind", &kind),
         text("source.token_env", &variable),
@@ -449,6 +462,19 @@ mod tests {
             assert_eq!(is_github, github, "{address}");
             assert_eq!(config.source.token_env == "GITHUB_TOKEN", github);
             assert_eq!(config.source.where_clause.is_empty(), github);
+        }
+    }
+
+    #[test]
+    fn an_address_of_jira_makes_a_file_for_it() {
+        for address in ["https://contoso.atlassian.net", "https://contoso.com/jira"] {
+            let (args, said) = talk(&format!("{address}\nSHOP\n.\n\nUTC\n\n\n\n"));
+            assert!(said.contains("such as SHOP"), "{said}");
+            let config: crate::settings::Config =
+                toml::from_str(&render_init(&answers(&args)).unwrap()).unwrap();
+            assert_eq!(config.source.kind, crate::settings::SourceKind::Jira);
+            assert_eq!(config.source.token_env, "JIRA_TOKEN");
+            assert_eq!(config.source.where_clause, "statusCategory != Done");
         }
     }
 

@@ -231,6 +231,7 @@ impl Context {
             Command::Simulate(Simulate::Github(args)) => {
                 self.on_runtime(self.simulate_github(args))
             }
+            Command::Simulate(Simulate::Jira(args)) => self.on_runtime(self.simulate_jira(args)),
             Command::Simulate(Simulate::Agent(args)) => Ok(simulate_agent(&args)),
         }
     }
@@ -288,6 +289,15 @@ impl Context {
         let ready =
             |simulator: &crate::simulate::github::Simulator| print_address(&simulator.base_url());
         served(crate::simulate::github::run(args, ready).await)
+    }
+
+    async fn simulate_jira(
+        &self,
+        args: crate::simulate::jira::SimulateJiraArgs,
+    ) -> Result<Code, CommandError> {
+        let ready =
+            |simulator: &crate::simulate::jira::Simulator| print_address(&simulator.base_url());
+        served(crate::simulate::jira::run(args, ready).await)
     }
 
     fn print<T: Serialize>(

@@ -13,6 +13,9 @@ fn defaults_of(kind: &str) -> &'static [(&'static str, &'static str)] {
             ("token_env", "GITHUB_TOKEN"),
             ("api_version", ""),
         ],
+        "jira" => {
+            &[("where", "statusCategory != Done"), ("token_env", "JIRA_TOKEN"), ("api_version", "")]
+        }
         _ => &[],
     }
 }

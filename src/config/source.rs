@@ -108,6 +108,7 @@ pub(super) fn needed(config: &Config) -> Vec<(bool, String, &'static str)> {
                 match source.kind {
                     SourceKind::Ado => "write the project's name",
                     SourceKind::Github => "write owner/repository, or the owner for all of them",
+                    SourceKind::Jira => "write the key of the project, such as SHOP",
                 },
             ),
             (

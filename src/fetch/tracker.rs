@@ -6,6 +6,7 @@ use super::ado::AdoSource;
 use super::credential::Credential;
 use super::github::GithubSource;
 use super::http::Turns;
+use super::jira::JiraSource;
 use super::retry::RetryPolicy;
 use super::write_back::{WriteBack, Written};
 use super::{FetchError, Notebook, Source};
@@ -83,5 +84,6 @@ pub fn connect(
     Ok(match config.kind {
         SourceKind::Ado => Arc::new(AdoSource::connect(config, connection)?),
         SourceKind::Github => Arc::new(GithubSource::connect(config, connection)?),
+        SourceKind::Jira => Arc::new(JiraSource::connect(config, connection)?),
     })
 }

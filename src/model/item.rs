@@ -19,6 +19,10 @@ pub enum Format {
     Plain,
     /// The XML of a test case's steps, with HTML escaped inside.
     TestSteps,
+    /// Atlassian's document format, as JSON: Jira Cloud.
+    Adf,
+    /// Jira's wiki markup, as Data Center keeps it.
+    Wiki,
 }
 
 /// One long text of a work item, raw.

@@ -24,6 +24,9 @@ pub struct SourceRecord {
     pub api_versions: BTreeMap<String, String>,
     /// What the source last said about its limits.
     pub rate_limit: Option<RateLimit>,
+    /// What the server said about itself, and when it was last read widely, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
     /// The repositories that the source ever had, where it consists of some. The place in this list
     /// is part of the numbers of their items: entries are added and never removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -26,6 +26,7 @@ pub struct Source {
     #[serde(with = "human::duration")]
     pub overlap: Duration,
     pub auth: SourceAuth,
+    pub user: String,
     pub token_env: String,
     pub token_file: PathBuf,
     pub token_command: Vec<String>,
@@ -62,6 +63,8 @@ pub enum SourceKind {
     Ado,
     /// GitHub or GitHub Enterprise Server.
     Github,
+    /// Jira Cloud or Data Center.
+    Jira,
 }
 
 /// How changed items are found.

@@ -9,6 +9,7 @@ mod dice;
 pub mod fault;
 pub mod github;
 pub mod hostile;
+pub mod jira;
 pub mod sample;
 
 use self::dice::Dice;

@@ -1,19 +1,22 @@
-//! One run over trackers of different kinds: one triage request, findings on both, and nothing woken
+//! One run over trackers of different kinds: one triage request, findings on each, and nothing woken
 //! by our own comments in the next run.
 
 use std::path::Path;
 use std::process::Output;
 
-use heartbeat::simulate::{ado, github};
+use heartbeat::simulate::{ado, github, jira};
 use tokio::process::Command;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_heartbeat");
 
-/// An Azure DevOps project and a GitHub repository, each with a few items, and a configuration.
+/// An Azure DevOps project, a GitHub repository and a project of each Jira, with a few items, and a
+/// configuration.
 struct Team {
     folder: tempfile::TempDir,
     ado: ado::Simulator,
     github: github::Simulator,
+    /// By the names of their sources.
+    jira: [(&'static str, jira::Simulator); 2],
 }
 
 impl Team {
@@ -24,14 +27,24 @@ impl Team {
         for other in ado.item_ids().into_iter().filter(|id| *id > ado::FIRST_ID + 2) {
             ado.delete_item(other);
         }
-        let options = github::SimulatorOptions { token, items: 5, ..Default::default() };
+        let options =
+            github::SimulatorOptions { token: token.clone(), items: 5, ..Default::default() };
         let github = github::Simulator::start(options).await.unwrap();
+        let options = jira::SimulatorOptions { token, items: 3, ..Default::default() };
+        let server = jira::SimulatorOptions { is_cloud: false, ..options.clone() };
+        let jira = [
+            ("cloud", jira::Simulator::start(options).await.unwrap()),
+            ("server", jira::Simulator::start(server).await.unwrap()),
+        ];
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("code")).unwrap();
         let config = format!(
             "[source]\nlook_back = \"3650d\"\ncomments = 5\nwrite_back = true\n\
              [[sources]]\nname = \"ado\"\nbase_url = {:?}\nproject = {:?}\n\
              [[sources]]\nname = \"gh\"\nkind = \"github\"\nbase_url = {:?}\nproject = {:?}\n\
+             [[sources]]\nname = \"cloud\"\nkind = \"jira\"\nbase_url = {:?}\nproject = \"PARCEL\"\n\
+             user = \"bot@contoso.example\"\n\
+             [[sources]]\nname = \"server\"\nkind = \"jira\"\nbase_url = {:?}\nproject = \"PARCEL\"\n\
              [repository]\npath = {:?}\n\
              [agent]\ncommand = [{BINARY:?}, \"simulate\", \"agent\"]\n\
              [limits]\nmax_deep_per_run = 10\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n\
@@ -40,10 +53,12 @@ impl Team {
             ado::PROJECT,
             github.base_url(),
             github::REPOSITORY,
+            jira[0].1.base_url(),
+            jira[1].1.base_url(),
             folder.path().join("code").display().to_string(),
         );
         std::fs::write(folder.path().join("heartbeat.toml"), config).unwrap();
-        Self { folder, ado, github }
+        Self { folder, ado, github, jira }
     }
 
     async fn heartbeat(&self, arguments: &[&str]) -> Output {
@@ -57,6 +72,7 @@ impl Team {
             .arg(state)
             .env("AZURE_DEVOPS_PAT", "right")
             .env("GITHUB_TOKEN", "right")
+            .env("JIRA_TOKEN", "right")
             .env("ANTHROPIC_API_KEY", "of-the-agent");
         command.output().await.unwrap()
     }
@@ -86,24 +102,44 @@ fn said(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_kinds_of_trackers_share_one_triage_and_each_gets_its_findings() {
+async fn trackers_of_every_kind_share_one_triage_and_each_gets_its_findings() {
     let team = Team::new().await;
     let checked = team.heartbeat(&["doctor"]).await;
     let told = said(&checked);
-    for part in ["gh: signed in to", "as heartbeat-bot", "parcel/tracking exists", "ado: "] {
+    for part in [
+        "gh: signed in to",
+        "as heartbeat-bot",
+        "parcel/tracking exists",
+        "ado: ",
+        "(Jira Cloud)",
+        "(Jira Data Center)",
+        "server: Parcel Tracking exists",
+    ] {
         assert!(told.contains(part), "{part} in {told}");
     }
     let output = team.heartbeat(&["--once", "--json", "--quiet"]).await;
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let triaged = "SELECT count(*) FROM sessions WHERE stage = 'triage'";
-    assert_eq!(team.figure(triaged), 1, "one request for both: {}", said(&output));
+    assert_eq!(team.figure(triaged), 1, "one request for all: {}", said(&output));
     let findings = |source: &str| {
         team.figure(&format!("SELECT count(*) FROM findings WHERE key LIKE '{source}/%'"))
     };
     let (on_ado, on_github) = (findings("ado"), findings("gh"));
     assert!(on_ado > 0 && on_github > 0, "{on_ado} and {on_github}: {}", said(&output));
+    let on_jira: i64 = team.jira.iter().map(|(name, _)| findings(name)).sum();
     let delivered = "SELECT count(*) FROM outbox WHERE state = 'delivered'";
-    assert_eq!(team.figure(delivered), on_ado + on_github, "{}", said(&output));
+    assert_eq!(team.figure(delivered), on_ado + on_github + on_jira, "{}", said(&output));
+    for (name, jira) in &team.jira {
+        let ours = |id: &i64| jira.comments(*id).iter().any(|text| text.contains("heartbeat ref"));
+        let written: Vec<i64> = jira.ids().into_iter().filter(ours).collect();
+        assert!(findings(name) > 0, "{name}: {}", said(&output));
+        assert_eq!(i64::try_from(written.len()).unwrap(), findings(name), "{name}");
+        for id in jira.ids() {
+            let labelled = jira.labels(id).contains(&"heartbeat".to_owned());
+            assert_eq!(labelled, written.contains(&id), "{name}: {id}");
+            assert!(jira.comments(id).len() <= 1, "{name}: {id} has more than one comment");
+        }
+    }
     let written: usize = team.own_comments().iter().map(|(_, count)| count).sum();
     assert_eq!(i64::try_from(written).unwrap(), on_github);
     for (number, count) in team.own_comments() {
@@ -121,6 +157,11 @@ async fn two_kinds_of_trackers_share_one_triage_and_each_gets_its_findings() {
     team.github.comment(github::REPOSITORY, 1, "It also happens on Windows.");
     team.heartbeat(&["--once", "--json", "--quiet"]).await;
     assert!(team.figure("SELECT count(*) FROM sessions") > sessions);
+    let before = team.figure("SELECT count(*) FROM sessions");
+    let (_, cloud) = &team.jira[0];
+    cloud.comment(cloud.ids()[0], "Ann Lee", "It also happens on Windows.");
+    team.heartbeat(&["--once", "--json", "--quiet"]).await;
+    assert!(team.figure("SELECT count(*) FROM sessions") > before, "and so it does in Jira");
     let comments = team.ado.item_ids().into_iter().map(|id| team.ado.comments(id));
     let ours = comments.flatten().filter(|comment| comment.contains("heartbeat ref")).count();
     assert_eq!(i64::try_from(ours).unwrap(), on_ado);

@@ -218,7 +218,9 @@ fn the_same_input_gives_the_same_output() {
 #[test]
 fn other_formats_survive_as_well() {
     for (name, text) in families() {
-        for format in [Format::Markdown, Format::Plain, Format::TestSteps] {
+        let formats =
+            [Format::Markdown, Format::Plain, Format::TestSteps, Format::Adf, Format::Wiki];
+        for format in formats {
             let cleaned = clean(&text, format, Rendering::Tight);
             assert!(cleaned.text.len() <= 2 * text.len() + 8192, "{name} as {format:?}");
         }

@@ -121,6 +121,99 @@ const TAME: &[&str] = &[
     "&amp;",
 ];
 
+const MARKUP: &[&str] = &[
+    "h1. ",
+    "* ",
+    "## ",
+    "|",
+    "||",
+    "{code}",
+    "{code:java}",
+    "{noformat}",
+    "{quote}",
+    "{panel}",
+    "{panel:title=x}",
+    "{color:red}",
+    "{color:white}",
+    "{color}",
+    "[a|https://e.com]",
+    "[~ann]",
+    "[",
+    "]",
+    "!p.png!",
+    "{{",
+    "}}",
+    "*b*",
+    "_i_",
+    "-s-",
+    "\\\\",
+    "\\",
+    "\n",
+    "\r\n",
+    "word",
+    " ",
+    "----",
+    "bq. ",
+    "é😀",
+];
+
+/// Names that documents are made of, and others.
+const NAMES: &str = "type|content|text|attrs|marks|version|level|color|href|timestamp|[a-z]{3}";
+const KINDS: &[&str] = &[
+    "doc",
+    "paragraph",
+    "text",
+    "heading",
+    "bulletList",
+    "orderedList",
+    "listItem",
+    "codeBlock",
+    "table",
+    "tableRow",
+    "tableCell",
+    "tableHeader",
+    "panel",
+    "expand",
+    "mention",
+    "emoji",
+    "date",
+    "status",
+    "inlineCard",
+    "media",
+    "mediaSingle",
+    "taskItem",
+    "hardBreak",
+    "rule",
+    "placeholder",
+    "extension",
+    "link",
+    "textColor",
+    "code",
+    "white",
+    "\u{202e}",
+];
+
+/// Any JSON, much of it like a document.
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::Value;
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+        prop::sample::select(KINDS).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(7, 60, 5, |inner| {
+        let node = (prop::sample::select(KINDS), prop::collection::vec(inner.clone(), 0..4))
+            .prop_map(|(kind, content)| serde_json::json!({ "type": kind, "content": content }));
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(NAMES, inner, 0..5).prop_map(Value::from_iter),
+            node,
+        ]
+    })
+}
+
 fn soup(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(pieces), 0..60).prop_map(|parts| parts.concat())
 }
@@ -148,8 +241,31 @@ proptest! {
     }
 
     #[test]
+    fn any_json_is_a_document(document in any_json()) {
+        let raw = document.to_string();
+        let (one, other) = clean_both(&raw, Format::Adf, Doubtful::LeaveOut);
+        for cleaned in [&one, &other] {
+            prop_assert!(cleaned.text.len() <= 2 * raw.len() + 8192);
+        }
+        // Wherever it breaks off, what stands before is read.
+        let end = (0..=raw.len() / 2).rev().find(|at| raw.is_char_boundary(*at)).unwrap_or(0);
+        clean_text(&raw[..end], Format::Adf, &Options::default());
+    }
+
+    #[test]
+    fn any_markup_is_a_text(raw in soup(MARKUP)) {
+        let (one, other) = clean_both(&raw, Format::Wiki, Doubtful::LeaveOut);
+        for cleaned in [&one, &other] {
+            prop_assert!(cleaned.text.len() <= 2 * raw.len() + 8192);
+            prop_assert!(!cleaned.text.contains("</"), "{}", cleaned.text);
+        }
+    }
+
+    #[test]
     fn any_text_at_all_is_taken(html in any::<String>()) {
         full(&html);
+        clean_text(&html, Format::Adf, &Options::default());
+        clean_text(&html, Format::Wiki, &Options::default());
         clean_text(&html, Format::Markdown, &Options::default());
         clean_text(&html, Format::TestSteps, &Options::default());
     }

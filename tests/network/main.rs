@@ -9,6 +9,7 @@
 
 mod fetch;
 mod github;
+mod jira;
 mod metrics;
 mod monitoring;
 mod pages;

@@ -11,6 +11,7 @@ mod cli;
 mod cli_hostile;
 mod dashboard;
 mod github;
+mod jira;
 mod sdk;
 mod supervised;
 mod systemd;

@@ -55,6 +55,10 @@ async fn of_source(patient: &DoctorInput, source: &Source) -> Vec<Check> {
                     "create a fine-grained token with Issues: read for the repositories (write to \
                      write back) and store it where the configuration points"
                 }
+                SourceKind::Jira => {
+                    "create an API token (Cloud, with source.user set to its e-mail address) or a \
+                     personal access token (Data Center) and store it where the configuration points"
+                }
             };
             checks.push(Check::failed("credential", error.to_string(), fix));
             checks.push(Check::skipped("source", "needs a credential"));
@@ -107,6 +111,7 @@ fn failed(kind: SourceKind, name: &'static str, error: &FetchError) -> Check {
     let fix = match kind {
         SourceKind::Ado => fix_of(error.class),
         SourceKind::Github => github_fix_of(error.class),
+        SourceKind::Jira => jira_fix_of(error.class),
     };
     Check::failed(name, error.message.clone(), fix)
 }
@@ -122,6 +127,24 @@ const fn github_fix_of(class: FailureClass) -> &'static str {
         FailureClass::BadQuery => "correct source.where, such as label:bug -label:wontfix",
         FailureClass::Version => "set source.api_version to 2022-11-28",
         FailureClass::Throttled => "wait until the account's rate limit is renewed",
+        _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
+    }
+}
+
+const fn jira_fix_of(class: FailureClass) -> &'static str {
+    match class {
+        FailureClass::Auth => {
+            "make a new token; Cloud needs source.user, Data Center needs it empty, and a scoped token \
+             needs the address https://api.atlassian.com/ex/jira/CLOUD-ID"
+        }
+        FailureClass::Denied => "give the account Browse Projects, and the token read:jira-work",
+        FailureClass::Config => {
+            "check source.base_url (with the server's path) and source.project (the key, such as SHOP)"
+        }
+        FailureClass::BadQuery | FailureClass::TooSlow => {
+            "try the condition of source.where in Jira's own search and correct it"
+        }
+        FailureClass::Throttled => "wait until the limit is renewed",
         _ => "check the network, the proxy (HTTPS_PROXY) and source.ca_file, then try again",
     }
 }

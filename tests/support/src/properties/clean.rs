@@ -13,7 +13,14 @@ const SHORTEST: usize = 120;
 pub fn any_text_stays_bounded(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let max_bytes = input.first().map_or(0, |byte| usize::from(*byte) * 16);
-    for format in [Format::Html, Format::Markdown, Format::Plain, Format::TestSteps] {
+    for format in [
+        Format::Html,
+        Format::Markdown,
+        Format::Plain,
+        Format::TestSteps,
+        Format::Adf,
+        Format::Wiki,
+    ] {
         let (full, tight) = clean_both(&text, format, Doubtful::LeaveOut);
         for cleaned in [&full, &tight] {
             check(cleaned, 2 * text.len() + MARKS);

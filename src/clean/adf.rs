@@ -1,0 +1,489 @@
+//! Texts in Atlassian's document format. The document is walked without recursion and written as
+//! HTML, which then goes the way of HTML: colours that hide text, tables, code and links are judged
+//! and set like any other.
+
+use serde_json::Value;
+
+use super::adf_tree::{At, Node, Tree, unquoted};
+use super::markdown::Document;
+
+/// The version of the format that this walker knows.
+const VERSION: &str = "1";
+/// Elements inside each other that are shown as such; what is deeper is shown in their line.
+const MAX_DEPTH: usize = 60;
+/// Bytes of HTML made of a text.
+const MAX_HTML: usize = 8 << 20;
+
+/// Reads a text: a document, or the plain words that older fields have.
+pub(super) fn read(raw: &str) -> Document {
+    let mut page = Page::default();
+    let mut cut_bytes = 0;
+    if let Some(tree) = Tree::read(raw) {
+        if let Some(version) = tree.version.filter(|version| *version != VERSION) {
+            page.mark(&format!("document of unknown version {}", word(version)));
+        }
+        page.walk(&tree);
+        cut_bytes = tree.cut_bytes;
+    } else {
+        match unquoted(raw) {
+            Some(words) => page.text(&words),
+            None if raw.trim() == "null" => {}
+            None => page.text(raw),
+        }
+    }
+    Document::made(&page.html, raw.len(), page.hidden_chars, cut_bytes + page.left_out)
+}
+
+/// A name that nobody sees in the tracker: it may not be a sentence.
+fn word(text: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.chars().filter(plain).take(40).collect()
+}
+
+enum Step {
+    /// This element, and then those after it; in a list or a table, where paragraphs are lines.
+    From(At, bool),
+    /// The end of an element.
+    Close(&'static str),
+}
+
+/// The HTML while it is written.
+#[derive(Default)]
+struct Page {
+    html: String,
+    hidden_chars: usize,
+    left_out: usize,
+    depth: usize,
+    /// Code blocks that are open: in them, text is not set.
+    in_code: usize,
+}
+
+impl Page {
+    fn walk(&mut self, tree: &Tree<'_>) {
+        let mut steps: Vec<Step> =
+            tree.nodes[0].first_child.map(|at| Step::From(at, false)).into_iter().collect();
+        while let Some(step) = steps.pop() {
+            let (at, in_lines) = match step {
+                Step::Close(tag) => {
+                    self.depth -= 1;
+                    self.in_code -= usize::from(tag == "</code></pre>");
+                    self.html.push_str(tag);
+                    continue;
+                }
+                Step::From(at, in_lines) => (at, in_lines),
+            };
+            let node = &tree.nodes[at];
+            steps.extend(node.next.map(|next| Step::From(next, in_lines)));
+            if self.html.len() > MAX_HTML {
+                self.left_out += node.text.as_deref().map_or(0, str::len);
+                steps.extend(node.first_child.map(|child| Step::From(child, false)));
+                continue;
+            }
+            let Some(closing) = self.open(node, in_lines) else { continue };
+            if !closing.is_empty() {
+                self.depth += 1;
+                steps.push(Step::Close(closing));
+            }
+            let in_lines =
+                matches!(&*node.kind, "listItem" | "taskItem" | "tableCell" | "tableHeader");
+            steps.extend(node.first_child.map(|child| Step::From(child, in_lines)));
+        }
+    }
+
+    /// Begins an element. Returns its end, empty if there is nothing to be ended; none: what is in
+    /// it is not shown.
+    fn open(&mut self, node: &Node<'_>, in_lines: bool) -> Option<&'static str> {
+        match &*node.kind {
+            "text" => {
+                self.set_text(node);
+                return Some("");
+            }
+            "hardBreak" => {
+                self.html.push_str(if self.in_code > 0 { "\n" } else { "<br>" });
+                return Some("");
+            }
+            // Shown in the editor only.
+            "placeholder" => {
+                let words = string(&node.attrs(), "text");
+                self.hidden_chars += words.chars().filter(|c| !c.is_whitespace()).count();
+                return None;
+            }
+            "mention" | "emoji" | "status" | "date" | "inlineCard" | "blockCard" | "embedCard"
+            | "media" | "mediaInline" => {
+                self.leaf(&node.kind, &node.attrs());
+                return Some("");
+            }
+            _ if self.depth >= MAX_DEPTH => {
+                self.html.push(' ');
+                return Some("");
+            }
+            _ => {}
+        }
+        Some(self.open_block(node, in_lines))
+    }
+
+    fn open_block(&mut self, node: &Node<'_>, in_lines: bool) -> &'static str {
+        let (open, close) = match &*node.kind {
+            "paragraph" if in_lines => ("<div>", "</div>"),
+            "paragraph" | "caption" => ("<p>", "</p>"),
+            "bulletList" | "taskList" | "decisionList" => ("<ul>", "</ul>"),
+            "listItem" | "decisionItem" => ("<li>", "</li>"),
+            "blockquote" => ("<blockquote>", "</blockquote>"),
+            "rule" => ("<hr>", ""),
+            "table" => ("<table>", "</table>"),
+            "tableRow" => ("<tr>", "</tr>"),
+            "mediaSingle" | "mediaGroup" | "layoutSection" | "layoutColumn" | "doc"
+            | "blockTaskItem" => ("<div>", "</div>"),
+            _ => return self.open_described(node),
+        };
+        self.html.push_str(open);
+        close
+    }
+
+    /// Elements that say more about themselves.
+    fn open_described(&mut self, node: &Node<'_>) -> &'static str {
+        let attrs = node.attrs();
+        match &*node.kind {
+            "heading" => return self.open_heading(&attrs),
+            "orderedList" => {
+                let start = attrs.get("order").and_then(Value::as_i64).unwrap_or(1);
+                self.html.push_str(&format!("<ol start={start}>"));
+                return "</ol>";
+            }
+            "taskItem" => {
+                let done = string(&attrs, "state") == "DONE";
+                self.html.push_str(if done { "<li>[x] " } else { "<li>[ ] " });
+                return "</li>";
+            }
+            "codeBlock" => {
+                let language = word(&string(&attrs, "language"));
+                self.html.push_str(&format!("<pre><code class=\"language-{language}\">"));
+                self.in_code += 1;
+                return "</code></pre>";
+            }
+            "panel" => {
+                let kind = word(&string(&attrs, "panelType"));
+                self.html.push_str("<blockquote>");
+                self.mark(&format!("{} panel", if kind.is_empty() { "info" } else { &kind }));
+                return "</blockquote>";
+            }
+            "expand" | "nestedExpand" => {
+                self.html.push_str("<div>");
+                self.mark("section that opens on a click");
+                self.text(&string(&attrs, "title"));
+                self.html.push_str("<br>");
+                return "</div>";
+            }
+            "tableHeader" => self.open_cell("th", &attrs),
+            "tableCell" => self.open_cell("td", &attrs),
+            "extension" | "inlineExtension" | "bodiedExtension" | "multiBodiedExtension" => {
+                self.html.push_str("<div>");
+                self.mark(&format!("macro {}", word(&string(&attrs, "extensionKey"))));
+                return "</div>";
+            }
+            kind => {
+                self.html.push_str("<div>");
+                self.mark(&format!("unknown element {}", word(kind)));
+                // Some keep their words beside their content.
+                self.text(node.text.as_deref().unwrap_or_default());
+                return "</div>";
+            }
+        }
+        if node.kind == "tableHeader" { "</th>" } else { "</td>" }
+    }
+
+    fn open_heading(&mut self, attrs: &Value) -> &'static str {
+        let level = attrs.get("level").and_then(Value::as_u64).unwrap_or(1).clamp(1, 6);
+        self.html.push_str(&format!("<h{level}>"));
+        match level {
+            1 => "</h1>",
+            2 => "</h2>",
+            3 => "</h3>",
+            4 => "</h4>",
+            5 => "</h5>",
+            _ => "</h6>",
+        }
+    }
+
+    fn open_cell(&mut self, tag: &str, attrs: &Value) {
+        let span = |name: &str| attrs.get(name).and_then(Value::as_u64).unwrap_or(1).clamp(1, 64);
+        let (columns, rows) = (span("colspan"), span("rowspan"));
+        self.html.push_str(&format!("<{tag} colspan={columns} rowspan={rows}>"));
+    }
+
+    /// Elements that are one word or one link.
+    fn leaf(&mut self, kind: &str, attrs: &Value) {
+        match kind {
+            "mention" => match string(attrs, "text") {
+                name if !name.is_empty() => self.text(&name),
+                _ => self.text("@somebody"),
+            },
+            "emoji" => match string(attrs, "text") {
+                sign if !sign.is_empty() => self.text(&sign),
+                _ => self.text(&string(attrs, "shortName")),
+            },
+            "status" => self.text(&format!("[{}]", string(attrs, "text"))),
+            "date" => self.text(&date(attrs)),
+            "media" | "mediaInline" => self.media(attrs),
+            _ => {
+                let data = attrs.get("data").unwrap_or(&Value::Null);
+                let address = [string(attrs, "url"), string(data, "url"), string(data, "@id")];
+                let address = address.into_iter().find(|url| !url.is_empty()).unwrap_or_default();
+                let name = string(data, "name");
+                let words = if name.is_empty() { &address } else { &name };
+                self.html.push_str(&format!("<a href=\"{}\">", escaped(&address)));
+                self.text(words);
+                self.html.push_str("</a> ");
+            }
+        }
+    }
+
+    /// Pictures and files are named, not read.
+    fn media(&mut self, attrs: &Value) {
+        let alt = string(attrs, "alt");
+        let kind = match string(attrs, "type").as_str() {
+            "link" => "link",
+            "external" | "image" => "image",
+            _ if alt.is_empty() => "file",
+            _ => "image",
+        };
+        self.text(&format!("[{kind}{}{alt}]", if alt.is_empty() { "" } else { " " }));
+    }
+
+    fn set_text(&mut self, node: &Node<'_>) {
+        let words = node.text.as_deref().unwrap_or_default();
+        if self.in_code > 0 {
+            self.html.push_str(&escaped(words));
+            return;
+        }
+        let mut ends = Vec::new();
+        for mark in node.marks() {
+            let attrs = mark.get("attrs").unwrap_or(&Value::Null);
+            let (open, close) = match string(&mark, "type").as_str() {
+                "code" => ("<code>".to_owned(), "</code>"),
+                "strike" => ("<s>".to_owned(), "</s>"),
+                "subsup" if string(attrs, "type") == "sub" => ("<sub>".to_owned(), "</sub>"),
+                "subsup" => ("<sup>".to_owned(), "</sup>"),
+                "link" => (format!("<a href=\"{}\">", escaped(&string(attrs, "href"))), "</a>"),
+                // White words are hidden words: the cleaner judges the colours.
+                "textColor" => (coloured("color", attrs), "</span>"),
+                "backgroundColor" => (coloured("background-color", attrs), "</span>"),
+                _ => continue,
+            };
+            self.html.push_str(&open);
+            ends.push(close);
+        }
+        self.text(words);
+        ends.iter().rev().for_each(|end| self.html.push_str(end));
+    }
+
+    /// Words as they are.
+    fn text(&mut self, words: &str) {
+        let words = escaped(words);
+        if self.in_code == 0 && words.contains('\n') {
+            self.html.push_str(&words.replace('\n', "<br>"));
+        } else {
+            self.html.push_str(&words);
+        }
+    }
+
+    /// A remark of ours.
+    fn mark(&mut self, words: &str) {
+        self.text(&format!("[{words}] "));
+    }
+}
+
+fn coloured(property: &str, attrs: &Value) -> String {
+    let colour: String =
+        string(attrs, "color").chars().filter(|c| !matches!(c, ';' | '{' | '}')).take(60).collect();
+    format!("<span style=\"{property}:{}\">", escaped(&colour))
+}
+
+/// Milliseconds since 1970 as a day.
+fn date(attrs: &Value) -> String {
+    let text = match attrs.get("timestamp") {
+        Some(Value::String(text)) => text.clone(),
+        Some(number) => number.to_string(),
+        None => return String::new(),
+    };
+    let day =
+        text.trim().parse::<i64>().ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    day.map(|at| at.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
+}
+
+fn string(value: &Value, name: &str) -> String {
+    value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Text for HTML, in an element or in an attribute.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\r' => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clean::{Cleaned, Rendering};
+    use crate::model::Doubtful;
+
+    fn clean(raw: &str) -> Cleaned {
+        read(raw).render(Rendering::Full, Doubtful::LeaveOut)
+    }
+
+    /// Without the empty lines between blocks.
+    fn squeezed(text: &str) -> String {
+        let is_empty = |line: &&str| line.trim().trim_matches('>').is_empty();
+        text.lines().filter(|line| !is_empty(line)).collect::<Vec<_>>().join("\n")
+    }
+
+    fn shown(content: Value) -> String {
+        let raw = json!({ "type": "doc", "version": 1, "content": content }).to_string();
+        squeezed(&clean(&raw).text)
+    }
+
+    fn p(text: &str) -> Value {
+        json!({ "type": "paragraph", "content": [{ "type": "text", "text": text }] })
+    }
+
+    #[test]
+    fn structure_becomes_markdown() {
+        let list = |kind: &str, items: Value| json!({ "type": kind, "content": items });
+        let item = |content: Value| json!({ "type": "listItem", "content": content });
+        for (content, text) in [
+            (json!([p("one"), p("two")]), "one\ntwo"),
+            (
+                json!([{ "type": "heading", "attrs": { "level": 2 },
+                         "content": [{ "type": "text", "text": "Title" }] }, p("text")]),
+                "## Title\ntext",
+            ),
+            (
+                json!([list(
+                    "bulletList",
+                    json!([item(json!([
+                        p("a"),
+                        list("orderedList", json!([item(json!([p("b")]))]))
+                    ]))])
+                )]),
+                "- a\n  1. b",
+            ),
+            (
+                json!([{ "type": "codeBlock", "attrs": { "language": "rust" },
+                         "content": [{ "type": "text", "text": "fn a() {\n  <b>\n}" }] }]),
+                "```rust\nfn a() {\n  <b>\n}\n```",
+            ),
+            (
+                json!([{ "type": "panel", "attrs": { "panelType": "warning" }, "content": [p("hot")] }]),
+                "> [warning panel]\n> hot",
+            ),
+            (
+                json!([{ "type": "taskList", "content": [{ "type": "taskItem",
+                    "attrs": { "state": "DONE" }, "content": [{ "type": "text", "text": "ship" }] }] }]),
+                "- [x] ship",
+            ),
+            (
+                json!([{ "type": "expand", "attrs": { "title": "Log" }, "content": [p("boom")] }]),
+                "[section that opens on a click] Log\nboom",
+            ),
+        ] {
+            assert_eq!(shown(content.clone()), text, "{content}");
+        }
+    }
+
+    #[test]
+    fn inline_elements_are_named() {
+        let line = json!([{ "type": "paragraph", "content": [
+            { "type": "mention", "attrs": { "id": "5b1", "text": "@Ann Lee" } },
+            { "type": "text", "text": " saw " },
+            { "type": "text", "text": "this", "marks": [{ "type": "link",
+                "attrs": { "href": "https://e.com/x" } }] },
+            { "type": "text", "text": " " },
+            { "type": "text", "text": "a_b", "marks": [{ "type": "code" }] },
+            { "type": "hardBreak" },
+            { "type": "emoji", "attrs": { "shortName": ":smile:", "text": "😄" } },
+            { "type": "text", "text": " on " },
+            { "type": "date", "attrs": { "timestamp": "1794787200000" } },
+            { "type": "text", "text": " " },
+            { "type": "status", "attrs": { "text": "IN REVIEW" } },
+        ] }, { "type": "mediaSingle", "content": [
+            { "type": "media", "attrs": { "type": "file", "id": "x", "alt": "crash.png" } } ] },
+            { "type": "blockCard", "attrs": { "url": "https://e.com/card" } }]);
+        assert_eq!(
+            shown(line),
+            "@Ann Lee saw [this](https://e.com/x) `a_b`\n😄 on 2026-11-16 [IN REVIEW]\n\
+             [image crash.png]\nhttps://e.com/card"
+        );
+    }
+
+    #[test]
+    fn tables_keep_their_cells() {
+        let cell = |kind: &str, text: &str| json!({ "type": kind, "content": [p(text)] });
+        let row = |cells: Value| json!({ "type": "tableRow", "content": cells });
+        let table = json!([{ "type": "table", "content": [
+            row(json!([cell("tableHeader", "a"), cell("tableHeader", "b")])),
+            row(json!([cell("tableCell", "1"), cell("tableCell", "x|y")])) ] }]);
+        assert_eq!(shown(table), "| a | b |\n|---|---|\n| 1 | x\\|y |");
+    }
+
+    #[test]
+    fn unknown_elements_and_versions_are_told_and_their_words_kept() {
+        let raw = json!({ "type": "doc", "version": 7, "content": [
+            { "type": "holo gram: obey", "content": [p("kept")] },
+            { "type": "extension", "attrs": { "extensionKey": "jira-issues" } } ] });
+        assert_eq!(
+            squeezed(&clean(&raw.to_string()).text),
+            "[document of unknown version 7]\n[unknown element hologramobey]\nkept\n\
+             [macro jira-issues]"
+        );
+    }
+
+    #[test]
+    fn words_that_nobody_sees_do_not_come_through() {
+        let hidden = json!([{ "type": "paragraph", "content": [
+            { "type": "text", "text": "seen " },
+            { "type": "text", "text": "OBEY ME", "marks": [{ "type": "textColor",
+                "attrs": { "color": "#ffffff" } }] },
+            { "type": "placeholder", "attrs": { "text": "type here" } } ] }]);
+        let raw = json!({ "type": "doc", "version": 1, "content": hidden }).to_string();
+        let cleaned = clean(&raw);
+        assert!(!cleaned.text.contains("OBEY") && cleaned.text.starts_with("seen"), "{cleaned:?}");
+        assert_eq!((cleaned.alarms.low_contrast_chars, cleaned.alarms.hidden_chars), (6, 8));
+    }
+
+    #[test]
+    fn a_megabyte_of_nesting_is_read_to_its_bottom() {
+        let levels = 60_000;
+        let open = r#"{"type":"blockquote","content":["#.repeat(levels);
+        let raw = format!(
+            r#"{{"type":"doc","version":1,"content":[{open}{{"type":"text","text":"bottom"}}{}]}}"#,
+            "]}".repeat(levels)
+        );
+        assert!(raw.len() > 1 << 20);
+        let cleaned = clean(&raw);
+        assert!(
+            cleaned.text.contains("bottom"),
+            "{}",
+            &cleaned.text[..200.min(cleaned.text.len())]
+        );
+        assert!(cleaned.text.len() < 10_000);
+    }
+
+    #[test]
+    fn plain_words_and_nothing_are_texts_too() {
+        assert_eq!(clean("\"a < b\\nc\"").text, "a < b\nc");
+        assert_eq!(clean("null").text, "");
+        assert_eq!(clean("not json").text, "not json");
+    }
+}

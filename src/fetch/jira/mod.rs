@@ -1,0 +1,184 @@
+//! Jira: Cloud and Data Center.
+//!
+//! What changed is searched for, oldest change first, and read on from the minute of the last row.
+//! One request is on its way at a time; success is JSON with a 2xx from a server that knows who we
+//! are, and every failure has a class with its own action.
+//!
+//! What is honoured and where: addresses, credential and which Jira it is in `http`; the query
+//! language, its minutes and its time zones in `jql`; completeness, the late index of Cloud and a
+//! query that the server changes in `pages`; texts, areas and dates in `decode`, priorities in
+//! `priority`; failures and limits in `failure`; comments in both forms in `compose`; writing in
+//! `write_back`.
+//!
+//! Out of scope, with the reason: webhooks (they cannot reach a private machine); the development
+//! panel (only a private API has it); attachments (texts name them, the agent gets no tracker
+//! credential); sprints (a custom field of a plug-in; the fix version stands for the iteration);
+//! OAuth with refresh (`token_command` can do it); hidden marks in comment properties (Data Center
+//! does not show them to other readers, a line that everybody sees works everywhere);
+//! `notifyUsers=false` (only administrators may).
+
+mod compose;
+mod decode;
+mod failure;
+mod http;
+mod jql;
+mod pages;
+mod priority;
+mod probe;
+mod read;
+mod wire;
+mod write_back;
+
+use std::collections::HashSet;
+use std::sync::{Arc, RwLock};
+
+use jiff::Timestamp;
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+
+use self::decode::Decoder;
+use self::http::Transport;
+use self::jql::{Dates, Scope};
+use self::priority::Priorities;
+use super::failure::Failure;
+use super::http::Repeat;
+use super::{
+    Connection, CurrentState, FailureClass, FetchError, FetchRequest, Notebook, Pages, Probe,
+    Source as SourceTrait, Tracker, WriteBack, Written,
+};
+use crate::clock::Clock;
+use crate::model::{BoxFuture, ItemId};
+use crate::settings::{self, SourceAuth};
+
+/// One project or several of one site or server.
+#[derive(Clone)]
+pub struct JiraSource(Arc<Inner>);
+
+/// What every part of the client shares.
+struct Inner {
+    config: settings::Source,
+    scope: Scope,
+    decoder: Decoder,
+    transport: Transport,
+    notebook: Arc<Notebook>,
+    clock: Clock,
+    dates: RwLock<Dates>,
+    priorities: OnceCell<Priorities>,
+    /// As the server names them now.
+    project_keys: OnceCell<HashSet<String>>,
+}
+
+impl JiraSource {
+    /// A client for the source in `config`. Nothing is sent yet.
+    pub fn connect(config: &settings::Source, connection: Connection) -> Result<Self, FetchError> {
+        let scope = Scope::new(&config.project, &config.where_clause, &config.saved_query)
+            .map_err(|why| FetchError::new(FailureClass::Config, why))?;
+        let notebook = Notebook::new(Arc::clone(&connection.memory), &config.name);
+        let transport = Transport::new(config, &connection, Arc::clone(&notebook))?;
+        Ok(Self(Arc::new(Inner {
+            decoder: Decoder::new(config),
+            config: config.clone(),
+            clock: connection.clock,
+            scope,
+            transport,
+            notebook,
+            dates: RwLock::new(Dates::Milliseconds),
+            priorities: OnceCell::new(),
+            project_keys: OnceCell::new(),
+        })))
+    }
+
+    fn told(&self, failure: Failure) -> FetchError {
+        failure.into_error(self.0.transport.http.now())
+    }
+}
+
+impl Inner {
+    /// The start of the very first read.
+    fn look_back(&self) -> Timestamp {
+        let now = self.transport.http.now();
+        now.checked_sub(self.config.look_back).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// A short hash that changes with the configuration or credential and reveals neither. Bearer
+    /// tokens are excluded: they are renewed all the time.
+    async fn configuration_fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(serde_json::to_vec(&self.config).unwrap_or_default());
+        if self.config.auth == SourceAuth::Pat
+            && let Ok(secret) = self.transport.http.secret().await
+        {
+            hash.update(secret.expose_secret().trim());
+        }
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl SourceTrait for JiraSource {
+    fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
+        Box::pin(async move {
+            let pages = pages::JiraPages::new(Arc::clone(&self.0), request);
+            Ok(Box::new(pages) as Box<dyn Pages>)
+        })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), FetchError>> {
+        Box::pin(async move {
+            let found = self.0.changed_since(self.0.look_back(), None, 1, Repeat::Never).await;
+            found.map(|_| ()).map_err(|failure| self.told(failure))
+        })
+    }
+
+    fn configuration_fingerprint(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { Some(self.0.configuration_fingerprint().await) })
+    }
+
+    fn still_matching(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemId>>, FetchError>> {
+        Box::pin(async move {
+            let matching = self.0.still_matching(&ids).await;
+            matching.map(Some).map_err(|failure| self.told(failure))
+        })
+    }
+
+    fn current_states(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
+        Box::pin(async move {
+            let states = self.0.current_states(&ids).await;
+            states.map(Some).map_err(|failure| self.told(failure))
+        })
+    }
+}
+
+impl Tracker for JiraSource {
+    fn notebook(&self) -> Arc<Notebook> {
+        Arc::clone(&self.0.notebook)
+    }
+
+    fn requests(&self) -> u64 {
+        self.0.transport.http.requests()
+    }
+
+    fn write_back<'a>(
+        &'a self,
+        write: &'a WriteBack<'a>,
+    ) -> BoxFuture<'a, Result<Written, FetchError>> {
+        Box::pin(self.write_back(write))
+    }
+
+    fn validate_write_back<'a>(
+        &'a self,
+        write: &'a WriteBack<'a>,
+    ) -> BoxFuture<'a, Result<(), FetchError>> {
+        Box::pin(self.validate_write_back(write))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Probe> {
+        Box::pin(self.probe())
+    }
+}

@@ -1,0 +1,58 @@
+//! How urgent a priority is: names are free, so the order of the server's own list counts (pure).
+
+use super::wire::Named;
+
+/// What the names that come with Jira mean, the most urgent first.
+const USUAL: [&[&str]; 5] = [
+    &["blocker", "highest", "critical", "urgent", "p1"],
+    &["high", "major", "p2"],
+    &["medium", "normal", "p3"],
+    &["low", "minor", "p4"],
+    &["lowest", "trivial", "p5"],
+];
+
+/// Ranks by name.
+#[derive(Debug, Default)]
+pub struct Priorities {
+    /// Configured: names of rank 1 first, several of one rank with `|` between them.
+    configured: Vec<Vec<String>>,
+    /// Names in the server's order, the most urgent first.
+    listed: Vec<String>,
+}
+
+impl Priorities {
+    pub fn new(configured: &[String], listed: Vec<Named>) -> Self {
+        let rank = |text: &String| text.split('|').map(|name| name.trim().to_lowercase()).collect();
+        let listed = listed.into_iter().filter_map(|named| named.name).map(|n| n.to_lowercase());
+        Self { configured: configured.iter().map(rank).collect(), listed: listed.collect() }
+    }
+
+    /// The rank of a priority, 1 for the most urgent; none if nothing is known of its name.
+    pub fn rank(&self, name: &str) -> Option<i64> {
+        let name = name.trim().to_lowercase();
+        let configured = self.configured.iter().position(|names| names.contains(&name));
+        let listed = || self.listed.iter().position(|listed| *listed == name);
+        let usual = || USUAL.iter().position(|names| names.contains(&name.as_str()));
+        let place = configured.or_else(listed).or_else(usual)?;
+        i64::try_from(place + 1).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configuration_goes_before_the_server_and_the_server_before_habit() {
+        let named = |name: &str| Named { name: Some(name.into()), ..Named::default() };
+        let listed = ["Sofort", "High", "Egal"].map(named).to_vec();
+        let configured = ["Not am Mann|Fire".to_owned(), "Egal".to_owned()];
+        let priorities = Priorities::new(&configured, listed);
+        assert_eq!(priorities.rank("fire"), Some(1));
+        assert_eq!(priorities.rank("Egal"), Some(2));
+        assert_eq!(priorities.rank("sofort"), Some(1));
+        assert_eq!(priorities.rank("High"), Some(2));
+        assert_eq!(priorities.rank("Lowest"), Some(5));
+        assert_eq!(priorities.rank("Whatever"), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! `heartbeat simulate jira`.
+
+use std::io;
+
+use super::{ActiveFault, Simulator, SimulatorOptions};
+
+/// Arguments of `heartbeat simulate jira`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SimulateJiraArgs {
+    /// Port on loopback; 0 picks a free one.
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Issues in the project PARCEL; the first 8 are always the same.
+    #[arg(long, default_value_t = 24)]
+    pub items: usize,
+    /// Seed of the issues beyond the first 8.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The only token to accept; any token is accepted without this.
+    #[arg(long)]
+    pub token: Option<String>,
+    /// Be a Data Center server: version 2 of the API, counted pages, wiki markup.
+    #[arg(long)]
+    pub server: bool,
+    /// Inject a fault, optionally for one kind of request and a number of times, such as throttled429@search*2; repeatable.
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Vec<ActiveFault>,
+}
+
+/// Serves until the task is cancelled; `ready` is given the address when it is up.
+pub async fn run(args: SimulateJiraArgs, ready: impl FnOnce(&Simulator)) -> io::Result<()> {
+    let options = SimulatorOptions {
+        port: args.port,
+        items: args.items,
+        seed: args.seed,
+        token: args.token,
+        is_cloud: !args.server,
+        faults: args.faults,
+        ..SimulatorOptions::default()
+    };
+    let mut simulator = Simulator::start(options).await?;
+    ready(&simulator);
+    match simulator.task.take() {
+        Some(task) => task.await.map_err(io::Error::other)?,
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,194 @@
+//! What the simulated Jira keeps: issues, their comments, the order of their changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::text::Text;
+use crate::clock::Clock;
+
+/// The key of the project with the issues.
+pub const PROJECT: &str = "PARCEL";
+/// Its name.
+pub const PROJECT_NAME: &str = "Parcel Tracking";
+/// Another project, which is not watched.
+pub const OTHER: &str = "OPS";
+/// Number of the first issue.
+pub const FIRST_ID: i64 = 10_001;
+
+/// Priorities, the most urgent first.
+pub const PRIORITIES: [&str; 5] = ["Highest", "High", "Medium", "Low", "Lowest"];
+
+/// States and the keys of their categories.
+pub const STATES: [(&str, &str); 4] = [
+    ("To Do", "new"),
+    ("In Progress", "indeterminate"),
+    ("In Review", "indeterminate"),
+    ("Done", "done"),
+];
+
+/// One comment.
+#[derive(Debug, Clone)]
+pub struct Remark {
+    pub id: i64,
+    pub author: String,
+    pub text: Text,
+    pub at: Timestamp,
+}
+
+/// One issue.
+#[derive(Debug, Clone)]
+pub struct Issue {
+    pub id: i64,
+    pub project: String,
+    /// Its number in the project.
+    pub number: i64,
+    pub summary: String,
+    pub description: Text,
+    pub kind: String,
+    pub status: String,
+    pub priority: String,
+    pub labels: Vec<String>,
+    pub components: Vec<String>,
+    pub assignee: Option<String>,
+    pub parent: Option<i64>,
+    pub created: Timestamp,
+    pub updated: Timestamp,
+    pub comments: Vec<Remark>,
+}
+
+impl Issue {
+    pub fn key(&self) -> String {
+        format!("{}-{}", self.project, self.number)
+    }
+
+    /// `new`, `indeterminate` or `done`.
+    pub fn category(&self) -> &'static str {
+        STATES.iter().find(|(name, _)| *name == self.status).map_or("indeterminate", |(_, key)| key)
+    }
+}
+
+/// All issues.
+#[derive(Debug)]
+pub struct Board {
+    pub clock: Clock,
+    issues: BTreeMap<i64, Issue>,
+    /// By the time of their last change.
+    order: BTreeSet<(Timestamp, i64)>,
+    numbers: BTreeMap<String, i64>,
+    last_remark: i64,
+    /// New keys of projects, by their old ones.
+    pub renamed: BTreeMap<String, String>,
+    pub zone: jiff::tz::TimeZone,
+}
+
+impl Board {
+    pub fn new(clock: Clock, zone: jiff::tz::TimeZone) -> Self {
+        Self {
+            clock,
+            issues: BTreeMap::new(),
+            order: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            last_remark: 10_000,
+            renamed: BTreeMap::new(),
+            zone,
+        }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The key that a project has now, if there is one of this key or name.
+    pub fn project(&self, name: &str) -> Option<String> {
+        let by_name = name.eq_ignore_ascii_case(PROJECT_NAME).then(|| PROJECT.to_owned());
+        let known = [PROJECT, OTHER].into_iter().find(|key| key.eq_ignore_ascii_case(name));
+        let key = known.map(str::to_owned).or(by_name)?;
+        Some(self.renamed.get(&key).cloned().unwrap_or(key))
+    }
+
+    /// Adds an issue that was created and last changed at `at`; its id.
+    pub fn add(&mut self, mut issue: Issue, at: Timestamp) -> i64 {
+        let at = milliseconds(at);
+        let id = FIRST_ID + i64::try_from(self.issues.len()).unwrap_or(0);
+        let id = self.issues.keys().next_back().map_or(id, |last| id.max(last + 1));
+        let number = self.numbers.entry(issue.project.clone()).or_default();
+        *number += 1;
+        (issue.id, issue.number, issue.created, issue.updated) = (id, *number, at, at);
+        self.order.insert((at, id));
+        self.issues.insert(id, issue);
+        id
+    }
+
+    pub fn get(&self, id: i64) -> Option<&Issue> {
+        self.issues.get(&id)
+    }
+
+    /// By id or key.
+    pub fn find(&self, name: &str) -> Option<&Issue> {
+        match name.parse::<i64>() {
+            Ok(id) => self.issues.get(&id),
+            Err(_) => self.issues.values().find(|issue| issue.key().eq_ignore_ascii_case(name)),
+        }
+    }
+
+    pub fn ids(&self) -> Vec<i64> {
+        self.issues.keys().copied().collect()
+    }
+
+    /// Changes an issue now; the change date moves whatever is done, also within a millisecond.
+    pub fn edit(&mut self, id: i64, change: impl FnOnce(&mut Issue)) -> bool {
+        let Some(issue) = self.issues.get(&id) else { return false };
+        let next = issue.updated.checked_add(jiff::SignedDuration::from_millis(1));
+        let at = self.now().max(next.unwrap_or(issue.updated));
+        self.edit_at(id, at, change)
+    }
+
+    /// Changes an issue, and says when that was.
+    pub fn edit_at(&mut self, id: i64, at: Timestamp, change: impl FnOnce(&mut Issue)) -> bool {
+        let Some(issue) = self.issues.get_mut(&id) else { return false };
+        self.order.remove(&(issue.updated, id));
+        change(issue);
+        issue.updated = milliseconds(at);
+        self.order.insert((issue.updated, id));
+        true
+    }
+
+    pub fn delete(&mut self, id: i64) -> bool {
+        let Some(issue) = self.issues.remove(&id) else { return false };
+        self.order.remove(&(issue.updated, id))
+    }
+
+    /// Adds a comment; its id.
+    pub fn comment(&mut self, id: i64, author: &str, text: Text) -> Option<i64> {
+        self.last_remark += 1;
+        let (remark, author) = (self.last_remark, author.to_owned());
+        let at = self.now();
+        let done = self.edit(id, |issue| {
+            issue.comments.push(Remark { id: remark, author, text, at });
+        });
+        // A comment has the time of the change that it made.
+        let issue = self.issues.get_mut(&id)?;
+        let updated = issue.updated;
+        if let Some(last) = issue.comments.last_mut() {
+            last.at = updated;
+        }
+        done.then_some(remark)
+    }
+
+    /// Issues in the order of their changes, from the first that may be asked for.
+    pub fn by_change(&self, from: Timestamp) -> impl Iterator<Item = &Issue> {
+        self.order.range((from, i64::MIN)..).filter_map(|(_, id)| self.issues.get(id))
+    }
+
+    /// A time as the service writes it: milliseconds, the account's offset without a colon.
+    pub fn time(&self, at: Timestamp) -> Value {
+        json!(at.to_zoned(self.zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%.3f%z").to_string())
+    }
+}
+
+/// Times have no more digits than the service shows.
+fn milliseconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
+}

@@ -1,0 +1,63 @@
+//! The control interface below `/_simulator/`: faults, issues and counters over HTTP.
+
+use axum::body::Bytes;
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use super::board::PROJECT;
+use super::fault::ActiveFault;
+use super::reply::Reply;
+use super::seed::blank;
+use super::server::Server;
+use super::text::Text;
+
+/// Answers a control request; `path` is what follows `/_simulator/`.
+pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let mut shared = server.lock();
+    match (method.as_str(), path) {
+        ("GET", "faults") => Reply::json(&shared.faults),
+        ("POST", "faults") => {
+            let parsed = match value.as_str() {
+                Some(text) => text.parse::<ActiveFault>(),
+                None => serde_json::from_value(value).map_err(|error| error.to_string()),
+            };
+            match parsed {
+                Ok(fault) => {
+                    shared.faults.push(fault);
+                    Reply::json(&shared.faults)
+                }
+                Err(error) => Reply::error(400, &error),
+            }
+        }
+        ("DELETE", "faults") => {
+            shared.faults.clear();
+            Reply::json(&json!([]))
+        }
+        ("GET", "requests") => {
+            let total: u64 = shared.counts.values().sum();
+            Reply::json(&json!({ "total": total, "by_kind": shared.counts, "log": shared.log }))
+        }
+        ("POST", "issues") => {
+            let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+            let mut issue = blank(PROJECT, &text("summary"));
+            issue.description = Text::from_wiki(&text("description"));
+            let now = shared.board.now();
+            let id = shared.board.add(issue, now);
+            Reply::json(&json!({ "id": id }))
+        }
+        (verb, path) if path.starts_with("issues/") => {
+            let id = path["issues/".len()..].parse().unwrap_or(0);
+            let summary = value["summary"].as_str().map(str::to_owned);
+            let done = match verb {
+                "PATCH" => shared.board.edit(id, |issue| {
+                    issue.summary = summary.unwrap_or_else(|| format!("{}.", issue.summary));
+                }),
+                "DELETE" => shared.board.delete(id),
+                _ => false,
+            };
+            Reply::with_status(if done { 200 } else { 404 }, &json!({ "done": done }))
+        }
+        _ => Reply::error(404, "unknown path; use faults, requests, issues or issues/ID"),
+    }
+}

@@ -1,0 +1,7 @@
+//! The Jira client against its simulator, Cloud and Data Center, over real sockets.
+
+mod completeness;
+mod faults;
+mod reading;
+pub mod setup;
+mod writing;

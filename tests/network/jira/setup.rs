@@ -1,0 +1,96 @@
+//! A simulated Jira, a client for it, and what tests say to them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use heartbeat::clock::Clock;
+use heartbeat::event::Sink;
+use heartbeat::fetch::jira::JiraSource;
+use heartbeat::fetch::{
+    Connection, FetchRequest, FixedCredential, Guarded, InMemory, Page, Source, Tracker,
+};
+use heartbeat::ports::SourceMemory;
+use heartbeat::settings::{self, SourceKind};
+use heartbeat::simulate::jira::{PROJECT, Simulator, SimulatorOptions};
+
+use crate::fetch::setup::{Collected, QUICK};
+
+/// The default configuration, pointed at the simulator.
+pub fn config(simulator: &Simulator) -> settings::Source {
+    let text = include_str!("../../../src/config/default.toml");
+    let all: settings::Config = toml::from_str(text).expect("the defaults are valid");
+    settings::Source {
+        name: "jira".to_owned(),
+        kind: SourceKind::Jira,
+        base_url: simulator.base_url(),
+        project: PROJECT.to_owned(),
+        user: "bot@contoso.example".to_owned(),
+        where_clause: "statusCategory != Done".to_owned(),
+        request_timeout: Duration::from_secs(20),
+        ..all.source
+    }
+}
+
+pub struct Setup {
+    pub simulator: Simulator,
+    pub config: settings::Source,
+    pub memory: Arc<InMemory>,
+    pub clock: Clock,
+    pub events: Arc<Collected>,
+}
+
+impl Setup {
+    pub async fn new(options: SimulatorOptions) -> Self {
+        let clock = options.clock.clone();
+        let simulator = Simulator::start(options).await.expect("loopback");
+        let config = config(&simulator);
+        Self { simulator, config, memory: InMemory::shared(), clock, events: Arc::default() }
+    }
+
+    /// Both kinds of Jira, one after the other.
+    pub fn both(options: SimulatorOptions) -> [SimulatorOptions; 2] {
+        [true, false].map(|is_cloud| SimulatorOptions { is_cloud, ..options.clone() })
+    }
+
+    /// A new client, as after a restart; what is remembered stays.
+    pub fn source(&self) -> JiraSource {
+        self.source_with("not-a-secret")
+    }
+
+    /// The same with another credential.
+    pub fn source_with(&self, secret: &str) -> JiraSource {
+        let memory = Arc::clone(&self.memory) as Arc<dyn SourceMemory>;
+        let secret = secret.to_owned().into();
+        let credential = Arc::new(FixedCredential::new(secret, "a constant of the test"));
+        let connection =
+            Connection { retry: QUICK, ..Connection::new(credential, self.clock.clone(), memory) };
+        JiraSource::connect(&self.config, connection).expect("the configuration is valid")
+    }
+
+    /// The same behind its breaker.
+    pub fn guarded(&self) -> Guarded {
+        let source = self.source();
+        let notebook = source.notebook();
+        let events = Arc::clone(&self.events) as Arc<dyn Sink>;
+        Guarded::new(Arc::new(source), notebook, self.clock.clone(), events)
+    }
+
+    /// Reads `limit` pages from the cursor on, stores them, and stops, as a run with enough work
+    /// does.
+    pub async fn read_some(&self, limit: usize) -> Vec<Page> {
+        let source = self.guarded();
+        let cursor = self.source().notebook().read().await.unwrap().cursor;
+        let overlap = jiff::SignedDuration::try_from(self.config.overlap).unwrap();
+        let changed_since = cursor.map(|cursor| cursor - overlap);
+        let request = FetchRequest { changed_since, also: vec![] };
+        let mut pages = source.open(request).await.unwrap();
+        let mut read = Vec::new();
+        while read.len() < limit
+            && let Some(page) = pages.next().await.unwrap()
+        {
+            read.push(page);
+        }
+        pages.commit().await.unwrap();
+        read
+    }
+}
