@@ -8,11 +8,14 @@ use jiff::Timestamp;
 
 use super::error::CommandError;
 use super::logging::{self, Purpose};
+use super::past_analysis::{AnalyzeOptions, analyse};
 use super::{Setting, Signals, StartOptions, trackers};
 use crate::backtest::{
     self, Artifacts, BacktestError, PastItem, Plan, Progress, Report, Request, finished_items,
-    read_past_texts,
+    read_past_texts, sample, suggest,
 };
+use crate::model::Usd;
+use crate::session::{StopHandle, StopReason};
 use crate::settings::Config;
 use crate::store::{Journal, Store};
 
@@ -31,6 +34,10 @@ pub struct BacktestOptions {
     /// One code base for all items, in place of the configured ones.
     pub code_base: Option<PathBuf>,
     pub request: Request,
+    /// Also say what the history supports changing.
+    pub tune: bool,
+    /// Also analyse some of the items.
+    pub analyze: Option<AnalyzeOptions>,
 }
 
 /// How far it is, for people who wait.
@@ -44,6 +51,8 @@ pub enum Step {
     Texts { read: usize, all: usize },
     /// Items are scored.
     Scores(Progress),
+    /// Items are about to be analysed, for this much at most.
+    Analyses { items: usize, at_most: Usd },
 }
 
 /// Runs it. The first signal ends it, and what was scored is kept.
@@ -55,10 +64,13 @@ pub async fn backtest(
 ) -> Result<Report, CommandError> {
     let mut signals = Signals::listen()?;
     let (stop, tell) = (Arc::new(AtomicBool::new(false)), Arc::new(tell));
-    let stopped = Arc::clone(&stop);
+    let (stopped, sessions) = (Arc::clone(&stop), StopHandle::new());
     let work = async {
+        let (tune, analyze) = (options.tune, options.analyze);
         let (plan, request) = plan(start, config, options, &*tell).await?;
-        let tell = Arc::clone(&tell);
+        let sampled = analyze.map(|wanted| (wanted, sample(&plan, wanted.count, wanted.seed)));
+        let (tell, folder, telling) =
+            (Arc::clone(&tell), request.folder.clone(), Arc::clone(&tell));
         let scored = tokio::task::spawn_blocking(move || {
             let watch = |progress: Progress| {
                 tell(Step::Scores(progress));
@@ -66,17 +78,29 @@ pub async fn backtest(
             };
             backtest::run(&request, plan, &watch)
         });
-        Ok(scored.await.map_err(panicked)??)
+        let mut report = scored.await.map_err(panicked)??;
+        report.suggestions = tune.then(|| suggest(&report));
+        if let Some((wanted, tasks)) = sampled {
+            let at_most = wanted.at_most(tasks.len(), config);
+            telling(Step::Analyses { items: tasks.len(), at_most });
+            let analysis = analyse(start, wanted, tasks, &folder, sessions.clone()).await?;
+            report.analysis = Some(analysis);
+        }
+        Ok(report)
     };
     tokio::pin!(work);
     let ended = tokio::select! {
         ended = &mut work => ended,
         _ = signals.next() => {
             stop.store(true, Ordering::Relaxed);
+            sessions.stop(StopReason::Shutdown);
             // Scoring ends after the items that are worked on, or at once with the second signal.
             tokio::select! {
                 ended = &mut work => ended,
-                _ = signals.next() => Err(stopped_now()),
+                _ = signals.next() => {
+                    sessions.stop_now(StopReason::Shutdown);
+                    Err(stopped_now())
+                }
             }
         }
     };
@@ -103,7 +127,7 @@ async fn plan(
     options: BacktestOptions,
     tell: &(impl Fn(Step) + Sync),
 ) -> Result<(Plan, Request), CommandError> {
-    let BacktestOptions { items, code_base, mut request } = options;
+    let BacktestOptions { items, code_base, mut request, analyze, .. } = options;
     if code_base.is_some() {
         request.code_bases.clear();
     }
@@ -130,7 +154,7 @@ async fn plan(
         let mut plan = find(&request, items, artifacts, code_base.clone(), tell).await?;
         let count = plan.all_tasks().count();
         let progress = |read| tell(Step::Texts { read, all: count });
-        read_past_texts(source, config, &mut plan, progress).await?;
+        read_past_texts(source, config, (&mut plan, analyze.is_some()), progress).await?;
         all.join(plan);
     }
     Ok((all, request))

@@ -18,6 +18,7 @@ mod logfile;
 mod logging;
 mod notify;
 pub mod once;
+pub mod past_analysis;
 mod plain_writer;
 mod publisher;
 mod running;

@@ -213,7 +213,8 @@ impl Setting {
         Ok(SupervisedSessions::new(supervisor, &self.config, &self.environment, &self.state))
     }
 
-    fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
+    /// Everything that a run on this setting touches.
+    pub(super) fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
         let search_path = self.environment.raw("PATH").unwrap_or_default();
         let mut gate = MachineGate::new(&self.config.limits, Arc::new(journal.clone()));
         for kind in self.config.agents() {

@@ -14,6 +14,7 @@
 //! parts as there are workers. What was scored is kept in the backtest's folder: a second run goes on
 //! where the first was ended.
 
+mod analysis;
 mod change;
 mod fix;
 mod history;
@@ -24,6 +25,7 @@ mod plan;
 mod score;
 mod text;
 mod tracker;
+mod tune;
 mod work;
 
 use std::collections::BTreeMap;
@@ -31,6 +33,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use analysis::{PastAnalysis, PastFinding, sample};
 pub use fix::{LaterFix, fixes_of};
 pub use history::{Artifacts, PastCommit};
 pub use page::render as render_html;
@@ -39,10 +42,12 @@ pub use plan::{Plan, Task};
 pub use score::{Place, Scored, Table};
 pub use text::render;
 pub use tracker::{cleaned, finished_items, read_past_texts};
+pub use tune::{Suggestion, suggest};
 
 use crate::context::{ContextError, Subject};
 use crate::fetch::FetchError;
 use crate::fixes::Unusable;
+use crate::model::WorkItem;
 use crate::settings::Fixes;
 
 /// A finished item.
@@ -60,6 +65,8 @@ pub struct PastItem {
     pub created_at: Option<i64>,
     /// What a run would ask the index; none until its text of that time is read.
     pub subject: Option<Subject>,
+    /// As a tracker delivers it, for an analysis; none where nobody asks for one.
+    pub raw: Option<Box<WorkItem>>,
     /// The code base that the configuration gives it.
     pub repository: PathBuf,
 }
@@ -146,6 +153,12 @@ pub struct Report {
     pub outcomes: Vec<Outcome>,
     /// What a person should know about the histories, such as a shallow clone.
     pub notes: Vec<String>,
+    /// What the history supports changing, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestions: Option<Vec<Suggestion>>,
+    /// Analyses of some of the items, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<PastAnalysis>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 use minijinja::{Error, Value, context};
 
-use super::text::advice;
-use super::{Outcome, Report, Scored, Table};
+use super::text::{advice, worth};
+use super::{Outcome, PastAnalysis, PastFinding, Report, Scored, Suggestion, Table};
 use crate::report::html::{STYLE, page};
 
 const PAGE: &str = include_str!("page.html");
@@ -24,11 +24,30 @@ pub fn render(report: &Report) -> Result<String, Error> {
             figures => figures(&report.total),
             groups => groups.map(|(name, tables)| group(name, tables)).collect::<Vec<_>>(),
             advice => advice(report),
+            notes => report.notes.clone(),
+            suggestions => report.suggestions.iter().flatten().map(suggestion).collect::<Vec<_>>(),
+            analysis => report.analysis.as_ref().map(analysis),
             left => report.left.iter().map(left).collect::<Vec<_>>(),
             items => report.outcomes.iter().filter_map(scored).collect::<Vec<_>>(),
             version => env!("CARGO_PKG_VERSION"),
         },
     )
+}
+
+fn analysis(analysis: &PastAnalysis) -> Value {
+    let finding = |one: &PastFinding| {
+        context! { item => one.item, title => one.title.clone(), named => one.named, changed => one.changed, hits => one.hits }
+    };
+    context! {
+        items => analysis.items.len(),
+        confirmed => analysis.confirmed,
+        spent => analysis.spent.to_string(),
+        findings => analysis.findings.iter().map(finding).collect::<Vec<_>>(),
+    }
+}
+
+fn suggestion(one: &Suggestion) -> Value {
+    context! { what => one.what.clone(), setting => one.setting.clone(), worth => worth(one) }
 }
 
 fn percent(share: f64) -> String {
@@ -76,7 +95,7 @@ fn item(outcome: &Outcome, scored: &Scored) -> Value {
         title => outcome.title.clone(),
         verdict => scored.best().map_or_else(|| "missed".to_owned(), |best| rank(Some(best))),
         places => scored.places.iter().map(place).collect::<Vec<_>>(),
-        first => scored.first.iter().map(file).collect::<Vec<_>>(),
+        first => scored.first.iter().take(10).map(file).collect::<Vec<_>>(),
         base => short(&scored.base),
         fixes => fixes.join(", "),
         visible => percent(100.0 * scored.visible),

@@ -53,6 +53,13 @@ impl PastTree {
         }
     }
 
+    /// Where a code base lies in its repository: `web/` or nothing.
+    pub fn prefix_of(root: &Path) -> Result<String, BacktestError> {
+        let prefix = git::output(root, &["rev-parse", "--show-prefix"], BOUNDS)
+            .map_err(|source| BacktestError::Git { repository: root.to_owned(), source })?;
+        Ok(String::from_utf8_lossy(&prefix).trim_end().to_owned())
+    }
+
     /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder

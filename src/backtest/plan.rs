@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::history::{self, Artifacts, Linked};
-use super::{BacktestError, Left, Outcome, PastItem, Request, Scored, fix, past};
+use super::{BacktestError, Left, Outcome, PastItem, PastTree, Request, Scored, fix, past};
 use crate::context::Subject;
-use crate::context::git::{self, Bounds};
 use crate::fixes::{Change, Reason};
+use crate::model::WorkItem;
 
 /// A fix to be predicted.
 #[derive(Debug, Clone)]
@@ -60,14 +60,27 @@ impl Plan {
             }
         }
         let linked: HashSet<i64> = artifacts.items().collect();
+        let mut misled: BTreeMap<(String, String), usize> = BTreeMap::new();
         for item in items {
             match find_fix(&histories, &linked, &item) {
                 Ok(found) => {
                     let tasks = plan.tasks.entry(item.repository.clone()).or_default();
                     tasks.push(found.of_item(item));
                 }
-                Err(why) => plan.left.push(outcome(&item, Err(why))),
+                Err(why) => {
+                    if why == Left::OtherCodeBase {
+                        for root in holders(&histories, &item) {
+                            *misled.entry((item.area.clone(), root)).or_default() += 1;
+                        }
+                    }
+                    plan.left.push(outcome(&item, Err(why)));
+                }
             }
+        }
+        for ((area, root), count) in misled {
+            plan.notes.push(format!(
+                "{count} items of {area:?} were fixed in {root}, which is not their code base: repository.routes = [{{ area = {area:?}, path = {root:?} }}]"
+            ));
         }
         plan.tasks.values_mut().for_each(|tasks| tasks.sort_by_key(|task| task.order));
         Ok(plan)
@@ -92,11 +105,11 @@ impl Plan {
     }
 
     /// Gives each task the text its item had; those without one are left out.
-    pub fn reword(&mut self, mut texts: HashMap<i64, Subject>) {
+    pub fn reword(&mut self, mut texts: HashMap<i64, (Subject, Option<Box<WorkItem>>)>) {
         for tasks in self.tasks.values_mut() {
             for task in tasks.extract_if(.., |task| {
-                if let Some(subject) = texts.remove(&task.item.id) {
-                    task.item.subject = Some(subject);
+                if let Some((subject, raw)) = texts.remove(&task.item.id) {
+                    (task.item.subject, task.item.raw) = (Some(subject), raw);
                 }
                 task.item.subject.is_none()
             }) {
@@ -127,7 +140,7 @@ impl History {
         let linked =
             history::linked(root, &rules, artifacts, since, |item| wanted.contains(&item))?;
         let changes = history::changes_of(root, linked.commits.values().flatten());
-        Ok(Self { linked, changes, prefix: prefix_of(root)? })
+        Ok(Self { linked, changes, prefix: PastTree::prefix_of(root)? })
     }
 
     fn notes(&self, root: &Path) -> Vec<String> {
@@ -149,12 +162,12 @@ impl History {
     }
 }
 
-/// Where `root` lies in its repository: `web/` or nothing.
-pub(super) fn prefix_of(root: &Path) -> Result<String, BacktestError> {
-    let bounds = Bounds { time: std::time::Duration::from_secs(30), output: 1 << 16 };
-    let prefix = git::output(root, &["rev-parse", "--show-prefix"], bounds)
-        .map_err(|source| BacktestError::Git { repository: root.to_owned(), source })?;
-    Ok(String::from_utf8_lossy(&prefix).trim_end().to_owned())
+/// The code bases that hold commits of an item, other than its own.
+fn holders(histories: &BTreeMap<PathBuf, History>, item: &PastItem) -> Vec<String> {
+    let others = histories.iter().filter(|(root, history)| {
+        **root != item.repository && history.linked.commits.contains_key(&item.id)
+    });
+    others.map(|(root, _)| root.display().to_string()).collect()
 }
 
 /// A task without its item.

@@ -45,15 +45,17 @@ pub async fn finished_items(
         item_type: item.item_type,
         created_at: item.created_at.map(Timestamp::as_second),
         subject: None,
+        raw: None,
     };
     Ok((found.into_iter().map(item).collect(), Artifacts::of(links)))
 }
 
-/// Reads what the planned items said before their fixes; `progress` hears how many were read.
+/// Reads what the planned items said before their fixes, and keeps them whole if they are to be
+/// analysed; `progress` hears how many were read.
 pub async fn read_past_texts(
     source: &dyn Source,
     config: &Config,
-    plan: &mut Plan,
+    (plan, keep_raw): (&mut Plan, bool),
     mut progress: impl FnMut(usize),
 ) -> Result<(), BacktestError> {
     let mut by_moment: BTreeMap<i64, Vec<ItemId>> = BTreeMap::new();
@@ -70,8 +72,8 @@ pub async fn read_past_texts(
         let Ok(at) = Timestamp::from_second(moment) else { continue };
         let items = source.as_of(ids, at).await?.ok_or(BacktestError::NoLookBack)?;
         for item in items {
-            let id = item.id.0;
-            texts.insert(id, Subject::of_item(&cleaned(config, item), None));
+            let (id, raw) = (item.id.0, keep_raw.then(|| Box::new(item.clone())));
+            texts.insert(id, (Subject::of_item(&cleaned(config, item), None), raw));
         }
         progress(read);
     }

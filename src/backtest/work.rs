@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::memory::{self, Memory};
-use super::plan::{Task, outcome, prefix_of};
+use super::plan::{Task, outcome};
 use super::{BacktestError, Left, Outcome, PastTree, Progress, Request, Scored, Watch};
 use crate::context::{ContextError, Index, Options, Query, pack, rank, shown_lines};
 
 /// Ranked files that are remembered; a deep session is offered fewer.
-const RANKED: usize = 100;
+const RANKED: usize = 50;
 /// Files that are offered to the packer, as in a run.
 const OFFERED: usize = 30;
 /// Fewer items are not worth a second work tree.
@@ -93,7 +93,8 @@ fn score_code_base(
     }
     let workers = shared.request.workers.clamp(1, open.len().div_ceil(FEWEST_PER_WORKER));
     let each = open.len().div_ceil(workers);
-    let place = Place { repository, prefix: prefix_of(repository)?, threads: threads(workers) };
+    let place =
+        Place { repository, prefix: PastTree::prefix_of(repository)?, threads: threads(workers) };
     let results: Vec<Result<Vec<Outcome>, BacktestError>> = std::thread::scope(|scope| {
         let mut handles = Vec::with_capacity(workers);
         for (number, part) in open.chunks(each).enumerate() {

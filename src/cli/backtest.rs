@@ -1,5 +1,6 @@
 //! `heartbeat backtest`: what the ranking would have found in the past.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -10,7 +11,9 @@ use super::error::CommandError;
 use super::exit::Code;
 use super::report::parse_since;
 use crate::app::backtest::{BacktestOptions, PastItems, Step, backtest};
+use crate::app::past_analysis::AnalyzeOptions;
 use crate::backtest::{Report, Request, render, render_html};
+use crate::model::Usd;
 use crate::private;
 use crate::report::terminal::Progress;
 use crate::settings::{Config, FixNumbers};
@@ -38,6 +41,21 @@ pub struct BacktestArgs {
     /// core, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,
+    /// Also suggest what the history supports changing, with the gain on held-back items; sets nothing
+    #[arg(long)]
+    pub tune: bool,
+    /// Also analyse N of the items with the agent, in the code before their fixes; this costs money
+    #[arg(long, value_name = "N", requires = "max_cost", value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub analyze: Option<u16>,
+    /// The most that the analyses may cost, in dollars
+    #[arg(long, value_name = "DOLLARS", requires = "analyze")]
+    pub max_cost: Option<f64>,
+    /// Which items are analysed: the same ones for the same number
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "analyze")]
+    pub seed: u64,
+    /// Say how many items would be analysed and for how much, and start no session
+    #[arg(long, requires = "analyze")]
+    pub dry_run: bool,
     /// Output format [default: text, or json with --json]
     #[arg(long, value_enum)]
     pub format: Option<FormatArg>,
@@ -110,6 +128,8 @@ impl super::Context {
             items,
             code_base: args.repo.as_ref().map(|repo| load.cwd.join(repo)),
             request: request(args, &config, &load.cwd, folder),
+            tune: args.tune,
+            analyze: analyze(args)?,
         };
         let tell = teller(self.progress());
         let report = backtest(&self.start_options(false), &config, options, tell).await?;
@@ -136,6 +156,16 @@ impl super::Context {
             }
         }
     }
+}
+
+fn analyze(args: &BacktestArgs) -> Result<Option<AnalyzeOptions>, CommandError> {
+    let (Some(count), Some(dollars)) = (args.analyze, args.max_cost) else { return Ok(None) };
+    if !dollars.is_finite() || dollars <= 0.0 {
+        let text = format!("--max-cost expects a sum of dollars above 0, not {dollars}");
+        return Err(CommandError::Usage(text));
+    }
+    let (max_cost, seed, dry_run) = (Usd::from_dollars(dollars), args.seed, args.dry_run);
+    Ok(Some(AnalyzeOptions { count: usize::from(count), max_cost, seed, dry_run }))
 }
 
 fn request(args: &BacktestArgs, config: &Config, cwd: &Path, folder: PathBuf) -> Request {
@@ -168,6 +198,12 @@ fn teller(progress: Progress) -> impl Fn(Step) + Send + Sync + 'static {
             }
             Step::Texts { read, all } => (&full, "reading past texts".into(), Some((read, all))),
             Step::Scores(at) => (&full, "scoring".into(), Some((at.done, at.all))),
+            Step::Analyses { items, at_most } => {
+                let text = format!("analysing {items} items, for {at_most} at most");
+                // Told before money is spent, also where no bar is shown.
+                let _nobody_listens = writeln!(std::io::stderr(), "{text}");
+                (&spinner, text, None)
+            }
         };
         style.iter().for_each(|style| bar.set_style(style.clone()));
         bar.set_message(message);

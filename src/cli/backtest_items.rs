@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::json;
 
 use super::backtest::BacktestCommandError;
 use crate::backtest::{PastItem, cleaned};
 use crate::context::{Subject, code_base_of};
 use crate::fetch::ado::saved_item;
+use crate::model::{Format, ItemId, ItemKey, TextField, WorkItem};
 use crate::settings::Config;
 
 /// The short form of an item.
@@ -56,8 +58,10 @@ pub fn read(
 fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json::Error> {
     let value: serde_json::Value = serde_json::from_str(line)?;
     let mut past = if value.get("fields").is_some() {
-        let clean = cleaned(config, saved_item(line, &config.source.text_fields)?);
+        let raw = saved_item(line, &config.source.text_fields)?;
+        let clean = cleaned(config, raw.clone());
         PastItem {
+            raw: Some(Box::new(raw)),
             id: clean.facts.id.0,
             title: clean.facts.title.clone(),
             area: clean.facts.area_path.clone().unwrap_or_default(),
@@ -70,6 +74,7 @@ fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json:
         let plain: PlainItem = serde_json::from_value(value)?;
         PastItem {
             id: plain.id,
+            raw: Some(Box::new(raw(&plain)?)),
             subject: Some(Subject::from_text(&format!("{}\n{}", plain.title, plain.text))),
             title: plain.title,
             area: plain.area,
@@ -78,7 +83,25 @@ fn item(line: &str, config: &Config, cwd: &Path) -> Result<PastItem, serde_json:
             repository: PathBuf::new(),
         }
     };
+    if let Some(raw) = &mut past.raw {
+        raw.key = ItemKey::new(&config.source.name, ItemId(past.id));
+    }
     past.repository =
         cwd.join(code_base_of(config, &config.source.name, &[&past.area], &past.item_type));
     Ok(past)
+}
+
+/// The short form as a tracker would deliver it.
+fn raw(plain: &PlainItem) -> Result<WorkItem, serde_json::Error> {
+    let fields = json!({
+        "System.Title": plain.title,
+        "System.AreaPath": plain.area,
+        "System.WorkItemType": plain.item_type,
+        "System.State": "Active",
+    });
+    let mut item =
+        saved_item(&json!({ "id": plain.id, "rev": 1, "fields": fields }).to_string(), &[])?;
+    let name = "System.Description".to_owned();
+    item.texts = vec![TextField { name, format: Format::Plain, raw: plain.text.clone() }];
+    Ok(item)
 }

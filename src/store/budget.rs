@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction, params};
 use serde::Serialize;
 
 use super::subjects::{Budget, Reader};
-use super::{Sql, StoreError};
+use super::{Journal, Sql, StoreError};
 use crate::model::{RunId, SessionId, Stage, Usd};
 
 /// What may be spent. Without a cap there is no limit.
@@ -210,5 +210,32 @@ impl<R: Reader> Budget<'_, R> {
     /// Money of one run.
     pub async fn in_run(self, run: RunId) -> Result<Spending, StoreError> {
         self.read(move |connection| in_run(connection, run)).await
+    }
+}
+
+/// Money for work beside the runs, such as the analyses of a backtest: it counts to its day.
+impl Budget<'_, Journal> {
+    /// Sets the worst case aside, or says which cap it would pass.
+    pub async fn reserve_beside(
+        self,
+        work: SessionId,
+        day: String,
+        worst_case: Usd,
+        caps: BudgetCaps,
+    ) -> Result<Result<(), BudgetRefusal>, StoreError> {
+        self.0
+            .commit(move |transaction, _| {
+                let (run, stage, day) = (RunId(work.0), Stage::Deep, day.as_str());
+                let source = None;
+                let reservation =
+                    Reservation { session: work, run, stage, day, worst_case, source };
+                reserve(transaction, &reservation, caps)
+            })
+            .await
+    }
+
+    /// The real cost takes its place.
+    pub async fn settle_beside(self, work: SessionId, cost: Usd) -> Result<(), StoreError> {
+        self.0.commit(move |transaction, _| settle(transaction, work, cost, false)).await
     }
 }

@@ -29,8 +29,9 @@ impl Team {
         let simulator = runtime.block_on(Simulator::start(options)).unwrap();
         let team = Self { world, simulator, runtime };
         let config = format!(
-            "[source]\nbase_url = {:?}\nproject = \"Parcel\"\ntoken_env = \"TOKEN\"\ncomments = 3\n[repository]\npath = \"code\"\nroutes = [{{ area = \"Parcel\\\\Web\", path = \"web\" }}]\n",
-            team.simulator.base_url()
+            "[source]\nbase_url = {:?}\nproject = \"Parcel\"\ntoken_env = \"TOKEN\"\ncomments = 3\n[repository]\npath = \"code\"\nroutes = [{{ area = \"Parcel\\\\Web\", path = \"web\" }}]\n[agent]\ncommand = [{:?}, \"simulate\", \"agent\", \"--pace\", \"0\"]\ncredential_env = \"TOKEN_OF_AGENT\"\n[limits]\nmax_load_per_core = 1000.0\n",
+            team.simulator.base_url(),
+            crate::job::world::HEARTBEAT
         );
         std::fs::write(team.world.path().join("heartbeat.toml"), config).unwrap();
         for code in ["code", "web"] {
@@ -75,6 +76,8 @@ impl Team {
             ("System.WorkItemType", json!("Bug")),
             ("System.State", json!("Active")),
             ("System.AreaPath", json!(area)),
+            // The scripted agent sends urgent bugs on to an analysis.
+            ("Microsoft.VSTS.Common.Priority", json!(1)),
             (STEPS, json!(steps)),
         ];
         self.simulator.add_past_item(id, day(2), &fields);
@@ -88,7 +91,7 @@ impl Team {
     fn run(&self, arguments: &[&str]) -> std::process::Output {
         let mut all = vec!["backtest", "--since", "2026-01-01"];
         all.extend(arguments);
-        self.world.heartbeat(&all).env("TOKEN", "x").output().unwrap()
+        self.world.heartbeat(&all).env("TOKEN", "x").env("TOKEN_OF_AGENT", "x").output().unwrap()
     }
 
     fn report(&self) -> Value {
@@ -207,4 +210,83 @@ fn bare_numbers_of_a_repository_on_another_host_are_not_items_unless_told() {
     let pattern = ["--json", "--set", "fixes.patterns=[\"Fixes #{id}\"]"];
     let report: Value = serde_json::from_slice(&team.run(&pattern).stdout).unwrap();
     assert_eq!(result(&report, 81)["Ok"]["fixes"][0][1], "pattern", "{report}");
+}
+
+#[test]
+fn analyses_of_the_past_are_scored_and_reach_nothing_but_the_budget_of_the_day() {
+    let team = Team::new();
+    for (id, name) in [(91, "invoice"), (92, "label"), (93, "tariff")] {
+        let title = format!("{name}_total gives 0");
+        team.item(id, "Parcel\\Billing", &title, "<p>Expected the sum of all.</p>");
+        team.write("code", name, "9");
+        team.commit("code", 5, &format!("quokkafrost: fixes #{id}"));
+        team.close(id, 6, "<p>Done.</p>");
+    }
+    let wanted = ["--json", "--analyze", "2", "--max-cost", "3", "--seed", "7"];
+    let rehearsed = team.run(&[&wanted[..], &["--dry-run"]].concat());
+    let rehearsed: Value = serde_json::from_slice(&rehearsed.stdout).unwrap();
+    assert_eq!(rehearsed["analysis"]["dry_run"], true);
+    assert_eq!(team.world.figure("SELECT count(*) FROM budget"), 0);
+
+    let comments: Vec<usize> = [91, 92, 93].map(|id| team.simulator.comments(id).len()).to_vec();
+    let output = team.run(&wanted);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert!(text(&output).contains("analysing 2 items, for $"), "{}", text(&output));
+    let analysis = &report["analysis"];
+    assert_eq!(analysis["items"], rehearsed["analysis"]["items"], "the same seed, the same items");
+    let findings = analysis["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 2, "{analysis}");
+    for finding in findings {
+        assert_eq!(finding["changed"], 1, "{finding}");
+        assert!(finding["hits"].as_u64() <= finding["named"].as_u64(), "{finding}");
+    }
+    assert!(analysis["spent"].as_f64().unwrap() <= 3.0, "{analysis}");
+    // Nothing of it is in the state, but for the money of the day.
+    for table in ["heartbeat_state", "findings", "runs", "sessions"] {
+        assert_eq!(team.world.figure(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
+    }
+    assert_eq!(team.world.figure("SELECT count(*) FROM budget WHERE spent IS NOT NULL"), 1);
+    assert_eq!([91, 92, 93].map(|id| team.simulator.comments(id).len()).to_vec(), comments);
+    assert!(!team.world.state().join("backtest/analysis").exists());
+    assert!(team.world.session_processes().is_empty());
+
+    let too_much = team.run(&[
+        "--analyze",
+        "2",
+        "--max-cost",
+        "3",
+        "--set",
+        "budget.per_day=0.6",
+        "--set",
+        "budget.per_run=0.6",
+    ]);
+    assert!(text(&too_much).contains("nothing was analysed"), "{}", text(&too_much));
+}
+
+#[test]
+fn a_stop_in_the_middle_keeps_what_was_scored() {
+    let team = Team::new();
+    for id in 1000..1040 {
+        team.item(id, "Parcel\\Billing", "invoice_total gives 0", "<p>Wrong.</p>");
+        team.write("code", "invoice", &id.to_string());
+        team.commit("code", 5, &format!("Fixes #{id}"));
+        team.close(id, 6, "<p>Done.</p>");
+    }
+    let arguments = ["backtest", "--since", "2026-01-01", "--jobs", "1", "--json"];
+    let child = team.world.heartbeat(&arguments).env("TOKEN", "x").spawn().unwrap();
+    let scores = team.world.state().join("backtest/scores.jsonl");
+    let some = || std::fs::read_to_string(&scores).is_ok_and(|text| text.lines().count() > 4);
+    support::eventually("some items are scored", some);
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    if output.status.success() {
+        // It was quicker than the signal.
+        return;
+    }
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert!(text(&output).contains("run the command again"), "{}", text(&output));
+    let report = team.report();
+    assert_eq!(report["total"]["items"], 40, "{report}");
 }

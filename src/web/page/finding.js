@@ -52,6 +52,7 @@ function finding(row, feedback, key) {
     found.files.length > 0 && part("Files", h("ul.bullets.files", found.files.map((file) => h("li", h("code", file.path), file.exists === false ? " — not in the repository" : "", h("div.prose", prose(file.reason)))))),
     found.suggested_change && part("Suggested change", h("p.prose", prose(found.suggested_change))),
     found.open_questions.length > 0 && part("Open questions", h("ul.bullets", found.open_questions.map((question) => h("li", prose(question))))),
+    row.fix && part("The fix", h("p.prose", `Fixed on ${moment(row.fix.fixed_at)}; the finding names ${row.fix.hits} of ${row.fix.changed.length} changed ${row.fix.changed.length === 1 ? "file" : "files"}.`)),
     feedback && opinions(row, feedback, key));
 }
 

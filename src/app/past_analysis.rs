@@ -1,0 +1,252 @@
+//! Analyses of past items: a whole run on a state of its own, triage included, with the past in the
+//! place of tracker and code bases. What triage settles is not analysed, as in a real run. Its findings stay there and are scored; nothing of it reaches the tracker, the
+//! items or the reports of real runs. Only its money counts to the day's budget.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::CommandError;
+use super::{Setting, StartOptions};
+use crate::backtest::{PastAnalysis, PastFinding, PastTree, Task};
+use crate::context::{CodeBase, CodeBases, CodeContext, CodeError};
+use crate::event::{RunOutcome, Trigger};
+use crate::fetch::{FetchError, FetchRequest, Page, Pages, Source};
+use crate::model::{BoxFuture, CleanItem, RunId, SessionId, Usd, Verdict, WorkItem};
+use crate::private;
+use crate::run::{self, Edges, RunContext, Tracker};
+use crate::schedule::day_in;
+use crate::session::StopHandle;
+use crate::settings::{Budget, Config, FirstRun};
+use crate::store::{BudgetCaps, Journal, RunLock, Store};
+
+/// What is to be analysed.
+#[derive(Debug, Clone, Copy)]
+pub struct AnalyzeOptions {
+    pub count: usize,
+    pub max_cost: Usd,
+    pub seed: u64,
+    /// Only tell what it would cost.
+    pub dry_run: bool,
+}
+
+impl AnalyzeOptions {
+    /// The most that so many analyses may cost, with the triage before them.
+    pub fn at_most(self, items: usize, config: &Config) -> Usd {
+        let all = config.triage.max_cost.times(2) + config.analyze.max_cost.times(items);
+        all.min(self.max_cost)
+    }
+}
+
+/// Analyses these items in the code before their fixes, below `folder`.
+pub async fn analyse(
+    start: &StartOptions,
+    options: AnalyzeOptions,
+    tasks: Vec<Task>,
+    folder: &Path,
+    stop: StopHandle,
+) -> Result<PastAnalysis, CommandError> {
+    let (setting, _) = Setting::for_one_run(start, super::logging::Purpose::DryRun).await?;
+    let mut analysis = PastAnalysis {
+        items: tasks.iter().map(|task| task.item.id).collect(),
+        at_most: options.at_most(tasks.len(), &setting.config),
+        dry_run: options.dry_run,
+        spent: Usd::default(),
+        findings: Vec::new(),
+        confirmed: 0,
+        trouble: None,
+    };
+    if options.dry_run || tasks.is_empty() {
+        return Ok(analysis);
+    }
+    super::guard_children();
+    let place = folder.join("analysis");
+    remove(&place);
+    let work = SessionId(uuid::Uuid::now_v7());
+    let real = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
+    let day = day_in(&setting.config.schedule.timezone, setting.clock.now());
+    let Budget { per_day, per_month, .. } = setting.config.budget;
+    // Zero sets no limit.
+    let per_month = (per_month > Usd::ZERO).then_some(per_month);
+    let caps = BudgetCaps { per_day, per_month, ..BudgetCaps::NONE };
+    let reserved = real.budget().reserve_beside(work, day, analysis.at_most, caps).await?;
+    if let Err(refusal) = reserved {
+        analysis.trouble = Some(format!("nothing was analysed: {refusal}"));
+        return Ok(analysis);
+    }
+    let ended = run_on_past(&setting, analysis.at_most, tasks, &place, stop, &mut analysis).await;
+    if ended.is_ok() {
+        // Without a known end, the worst case stays booked.
+        real.budget().settle_beside(work, analysis.spent).await?;
+    }
+    remove(&place);
+    ended.map(|()| analysis)
+}
+
+fn remove(folder: &Path) {
+    if folder.exists()
+        && let Err(error) = private::remove_folder(folder)
+    {
+        tracing::warn!(folder = %folder.display(), %error, "could not remove the work of a backtest");
+    }
+}
+
+async fn run_on_past(
+    setting: &Setting,
+    at_most: Usd,
+    tasks: Vec<Task>,
+    place: &Path,
+    stop: StopHandle,
+    analysis: &mut PastAnalysis,
+) -> Result<(), CommandError> {
+    let state = place.join("state");
+    private::create_folder(&state).map_err(CommandError::io("cannot create a folder"))?;
+    let config = Arc::new(config_for(&setting.config, at_most, tasks.len()));
+    let setting = Setting {
+        config: Arc::clone(&config),
+        cache: place.join("index"),
+        state: state.clone(),
+        ..setting.clone()
+    };
+    let id = RunId(uuid::Uuid::now_v7());
+    let store = Store::open(&state)?;
+    let mut lock = RunLock::acquire(&state, "backtest", Some(id), &setting.clock)?;
+    let journal = Journal::begin_run(store.clone(), setting.clock.clone(), id).await?;
+    let by_item: HashMap<i64, Task> = tasks.into_iter().map(|task| (task.item.id, task)).collect();
+    let edges = Edges {
+        trackers: trackers(&by_item, &setting),
+        code: Arc::new(PastCode { config, place: place.to_owned(), tasks: by_item.clone() }),
+        ..setting.edges(&journal)?
+    };
+    let (config, prompts) = (Arc::clone(&setting.config), Arc::clone(&setting.prompts));
+    let follower = journal.clone();
+    let cx = RunContext::new(id, Trigger::Manual, config, prompts, journal, edges, stop);
+    let end = tokio::select! {
+        ended = run::perform(&cx) => ended?,
+        never = lock.keep_fresh(&setting.clock) => match never {},
+    };
+    // Why nothing more was analysed: an error, or what the run waited for in vain.
+    let waited = follower.view().waits_for.filter(|_| end.outcome == RunOutcome::NotNow);
+    analysis.trouble = end.error.map(|error| error.to_string()).or(waited);
+    analysis.spent = store.budget().in_run(id).await?.committed();
+    for row in store.findings().in_run(id).await? {
+        let task = row.key.item_id().and_then(|id| by_item.get(&id.0));
+        analysis.findings.extend(task.map(|task| PastFinding::of(task, &row.finding, row.cost)));
+    }
+    analysis.confirmed = analysis.findings.iter().filter(|finding| finding.hits > 0).count();
+    Ok(())
+}
+
+/// The user's own configuration, but for what a sample of the past needs.
+fn config_for(config: &Config, at_most: Usd, items: usize) -> Config {
+    let mut config = config.clone();
+    let count = u32::try_from(items).unwrap_or(u32::MAX);
+    (config.budget.per_run, config.budget.per_day) = (at_most, at_most);
+    config.budget.per_month = Usd::ZERO;
+    (config.limits.max_items_per_run, config.limits.max_deep_per_run) = (count, count);
+    let rounds = count.saturating_add(2);
+    config.limits.run_deadline = Some(config.analyze.timeout.saturating_mul(rounds));
+    config.schedule.first_run = FirstRun::Process;
+    config.source.write_back = false;
+    config.source_list.iter_mut().for_each(|source| source.write_back = false);
+    config
+}
+
+/// The past as trackers, one for each source that the items came from.
+fn trackers(tasks: &HashMap<i64, Task>, setting: &Setting) -> Arc<[Tracker]> {
+    let items: Vec<WorkItem> = tasks
+        .values()
+        .filter_map(|task| task.item.raw.clone())
+        .map(|raw| WorkItem { state: "Active".to_owned(), ..*raw })
+        .collect();
+    let names: BTreeSet<String> = items.iter().map(|item| item.key.source().to_owned()).collect();
+    let now = setting.clock.now();
+    let tracker = |name: String| {
+        let of_source = |item: &&WorkItem| item.key.source() == name;
+        let items = items.iter().filter(of_source).cloned().collect();
+        let source = Arc::new(PastSource(Page { items, cursor: Some(now), ..Page::default() }));
+        Tracker { name: name.clone(), source, publisher: None }
+    };
+    names.into_iter().map(tracker).collect()
+}
+
+/// Delivers the chosen items, once.
+struct PastSource(Page);
+
+struct OnePage(Option<Page>);
+
+impl Source for PastSource {
+    fn open(&self, _: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
+        Box::pin(async { Ok(Box::new(OnePage(Some(self.0.clone()))) as Box<dyn Pages>) })
+    }
+}
+
+impl Pages for OnePage {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Page>, FetchError>> {
+        Box::pin(async { Ok(self.0.take()) })
+    }
+
+    fn requests(&self) -> u64 {
+        0
+    }
+}
+
+/// The code before each item's fix.
+struct PastCode {
+    config: Arc<Config>,
+    place: PathBuf,
+    tasks: HashMap<i64, Task>,
+}
+
+impl CodeBase for PastCode {
+    fn context(
+        &self,
+        item: CleanItem,
+        verdict: Verdict,
+    ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
+        Box::pin(async move {
+            let missing = || CodeError::Missing(self.place.clone());
+            let task = self.tasks.get(&item.facts.id.0).ok_or_else(missing)?.clone();
+            let trees = self.place.join("trees");
+            let laid_out = tokio::task::spawn_blocking(move || lay_out(&task, &trees)).await;
+            let root = laid_out.map_err(|_| missing())?.map_err(|error| CodeError::Unreadable {
+                root: self.place.clone(),
+                why: error.to_string(),
+            })?;
+            let mut config = Config::clone(&self.config);
+            config.repository.routes.clear();
+            config.repository.path = root;
+            for source in std::iter::once(&mut config.source).chain(&mut config.source_list) {
+                source.routes.clear();
+                source.repository = PathBuf::new();
+            }
+            CodeBases::new(&config, &self.place.join("index")).context(item, verdict).await
+        })
+    }
+}
+
+fn lay_out(task: &Task, trees: &Path) -> Result<PathBuf, crate::backtest::BacktestError> {
+    let tree = PastTree::open(&task.item.repository, trees, &task.item.id.to_string())?;
+    tree.move_to(&task.base)?;
+    Ok(tree.folder().join(PastTree::prefix_of(&task.item.repository)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cost_told_is_the_worst_case_within_what_is_allowed() {
+        let text = include_str!("../config/default.toml");
+        let config: Config = toml::from_str(text).unwrap();
+        let options = |dollars| AnalyzeOptions {
+            count: 5,
+            max_cost: Usd::from_dollars(dollars),
+            seed: 1,
+            dry_run: true,
+        };
+        assert_eq!(options(0.5).at_most(5, &config), Usd::from_dollars(0.5));
+        let all = config.triage.max_cost.times(2) + config.analyze.max_cost.times(5);
+        assert_eq!(options(10_000.0).at_most(5, &config), all);
+    }
+}
