@@ -79,6 +79,22 @@ impl Clock {
     }
 }
 
+impl Clock {
+    /// Milliseconds since some moment that all processes of this machine share, its sleep included.
+    pub fn elapsed_ms(&self) -> u64 {
+        match &self.0 {
+            Kind::System => read_ms(WITH_SLEEP),
+            Kind::Manual(manual) => u64::try_from(manual.now.load(Ordering::SeqCst)).unwrap_or(0),
+        }
+    }
+}
+
+/// The clock that goes on while the machine sleeps, by its name on each system.
+#[cfg(target_os = "macos")]
+const WITH_SLEEP: libc::clockid_t = libc::CLOCK_MONOTONIC;
+#[cfg(not(target_os = "macos"))]
+const WITH_SLEEP: libc::clockid_t = libc::CLOCK_BOOTTIME;
+
 /// The clock that stands still while the machine sleeps, by its name on each system.
 #[cfg(target_os = "macos")]
 const AWAKE: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
@@ -86,7 +102,11 @@ const AWAKE: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
 const AWAKE: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
 fn system_awake_ms() -> u64 {
-    let read = nix::time::clock_gettime(nix::time::ClockId::from_raw(AWAKE));
+    read_ms(AWAKE)
+}
+
+fn read_ms(clock: libc::clockid_t) -> u64 {
+    let read = nix::time::clock_gettime(nix::time::ClockId::from_raw(clock));
     // A kernel without this clock would stand still: nobody is ever late then.
     read.map_or(0, |at| u64::try_from(std::time::Duration::from(at).as_millis()).unwrap_or(0))
 }

@@ -22,6 +22,7 @@
 //! |---|---|---|---|
 //! | **commands** | [`cli`] | all below | parses the command line, prints, sets the exit code |
 //! | **app** | [`app`] | all below | builds everything from one configuration; daemon, `--once`, `--demo`, self-test |
+//! | **fleet** | [`fleet`] | edges, state, ports, system, pure, words | sessions on other hosts (feature `fleet`) |
 //! | **look back** | [`backtest`] | readers, edges, system, pure, words | the ranking against fixes of the past |
 //! | **readers** | [`web`] → [`report`] | state, system, pure, words | show what the store holds: dashboard, health, metrics, reports, terminal |
 //! | **stages** | [`run`] | edges, state, ports, pure, words | one run, from fetch to record |
@@ -127,6 +128,7 @@ pub mod session;
 pub mod simulate;
 
 pub mod run;
+pub mod fleet;
 pub mod backtest;
 pub mod report;
 pub mod web;

@@ -46,6 +46,15 @@ pub enum CommandError {
     /// The code base to analyse.
     #[error("{0}")]
     Repository(String),
+    /// The fleet cannot be used as it is configured.
+    #[error("{0}")]
+    Fleet(String),
+    /// Another coordinator works on this state.
+    #[error("{0}")]
+    NotNow(String),
+    /// The state is older than the fleet's last run.
+    #[error("{0}")]
+    OldState(String),
     /// A command that has an error of its own.
     #[error(transparent)]
     Command(Box<dyn std::error::Error + Send + Sync>),
@@ -89,9 +98,10 @@ impl CommandError {
             | Self::Schedule(_)
             | Self::Prompt(_)
             | Self::Credential(_)
-            | Self::Repository(_) => Code::Config,
-            Self::Store(_) | Self::Lock(LockError::Io { .. }) => Code::Store,
-            Self::Lock(LockError::Held { .. }) => Code::NotNow,
+            | Self::Repository(_)
+            | Self::Fleet(_) => Code::Config,
+            Self::Store(_) | Self::OldState(_) | Self::Lock(LockError::Io { .. }) => Code::Store,
+            Self::Lock(LockError::Held { .. }) | Self::NotNow(_) => Code::NotNow,
             Self::Run(error) => run_code(error),
             Self::Usage(_) => Code::Usage,
             Self::Stopped { code, .. } => *code,

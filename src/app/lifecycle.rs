@@ -101,9 +101,12 @@ impl Lines {
     ) {
         let session_id = session.to_string();
         match event {
-            Event::SessionSpawned { pid, .. } => {
+            Event::SessionSpawned { pid, host, .. } => {
                 let stage = self.view.sessions.get(&session).map(|view| view.stage.into_str());
-                info!(target: TARGET, run_id, session_id, work_item_id, pid, stage, "spawn");
+                info!(target: TARGET, run_id, session_id, work_item_id, pid, stage, host, "spawn");
+            }
+            Event::SessionWithdrawn { reason, detail, .. } => {
+                warn!(target: TARGET, run_id, session_id, work_item_id, ?reason, detail, "not started");
             }
             Event::SessionLiveness { liveness, .. } => {
                 let is_stale = matches!(liveness.verdict, LiveVerdict::Suspect | LiveVerdict::Hung);

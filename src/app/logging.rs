@@ -162,6 +162,8 @@ fn filter(level: LogLevel) -> Targets {
         .with_default(others)
         .with_target(env!("CARGO_CRATE_NAME"), ours)
         .with_target(lifecycle::TARGET, ours)
+        // What its calls end with is told by whoever made them.
+        .with_target("temporalio_client", LevelFilter::OFF)
 }
 
 const fn own_level(level: LogLevel) -> LevelFilter {

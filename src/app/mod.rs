@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod demo;
 pub mod error;
 pub mod exit;
+pub mod fleet;
 mod integrity;
 pub mod later_fixes;
 mod lifecycle;

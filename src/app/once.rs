@@ -65,7 +65,7 @@ pub async fn dry_run(options: &StartOptions) -> Result<DryRun, CommandError> {
     let setting = setting.on_copy(&folder)?;
     let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
     let id = RunId(uuid::Uuid::now_v7());
-    let cx = setting.run_context(Trigger::Manual, journal, id, StopHandle::new())?;
+    let cx = setting.run_context(Trigger::Manual, journal, id, StopHandle::new(), None)?;
     let dry_run = run::dry_run(&cx).await?;
     if let Some(demo) = demo {
         demo.simulator.stop().await;

@@ -6,6 +6,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::error::CommandError;
+use super::fleet::FleetRun;
 use super::signals::SignalRequest;
 use super::{Setting, Signals, aftermath, lifecycle};
 use crate::event::Trigger;
@@ -90,8 +91,10 @@ pub(super) async fn perform(
     stop: StopHandle,
     progress: Progress,
 ) -> Result<Performed, CommandError> {
+    let fleet = FleetRun::new(setting, &journal, &stop)?;
+    fleet.begin().await?;
     let watchers = Watchers::attach(setting, &journal, progress);
-    let cx = setting.run_context(trigger, journal.clone(), id, stop)?;
+    let cx = setting.run_context(trigger, journal.clone(), id, stop, Some(&fleet))?;
     // The run that every line of the log belongs to.
     let span = tracing::error_span!("run", run_id = %id);
     let end = tokio::select! {
@@ -99,6 +102,7 @@ pub(super) async fn perform(
         // It does not end by itself: it lives beside the run.
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
+    fleet.end().await;
     let view = journal.view();
     remove_old(setting, journal.store()).await;
     drop((cx, journal));

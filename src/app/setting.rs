@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::demo::{self, Demo, Fresh, Watched};
 use super::error::CommandError;
+use super::fleet::FleetRun;
 use super::logging::Purpose;
 use super::secrets::SettingSecrets;
 use super::web::Observers;
@@ -154,15 +156,28 @@ impl Setting {
     ) -> Result<Self, CommandError> {
         config.require_for_run()?;
         resolve_code_bases(&mut config, cwd)?;
-        let prompts = Prompts::load(&config, |path| std::fs::read_to_string(path))?;
-        let environment = options.environment.clone();
-        let state = state_folder(&config, &environment)?;
         let credentials = match credential {
             Some(credential) => vec![credential; config.sources().len()],
-            None => trackers::credentials(&config, &environment),
+            None => trackers::credentials(&config, &options.environment),
         };
+        Self::assemble(config, options, credentials)
+    }
+
+    /// For a worker, which reads no tracker and is given its prompts.
+    #[cfg(feature = "fleet")]
+    pub(super) fn of_worker(config: Config, options: &StartOptions) -> Result<Self, CommandError> {
+        Self::assemble(config, options, Vec::new())
+    }
+
+    fn assemble(
+        config: Config,
+        options: &StartOptions,
+        credentials: Vec<Arc<dyn Credential>>,
+    ) -> Result<Self, CommandError> {
+        let environment = options.environment.clone();
+        let state = state_folder(&config, &environment)?;
         Ok(Self {
-            prompts: Arc::new(prompts),
+            prompts: Arc::new(Prompts::load(&config, |path| std::fs::read_to_string(path))?),
             cache: state.join("index"),
             config: Arc::new(config),
             environment,
@@ -190,21 +205,37 @@ impl Setting {
         journal: Journal,
         id: RunId,
         stop: StopHandle,
+        fleet: Option<&FleetRun>,
     ) -> Result<RunContext, CommandError> {
         let edges = self.edges(&journal)?;
+        let edges = match fleet {
+            Some(fleet) => fleet.over(edges),
+            None => edges,
+        };
         let (config, prompts) = (Arc::clone(&self.config), Arc::clone(&self.prompts));
         Ok(RunContext::new(id, trigger, config, prompts, journal, edges, stop))
     }
 
     /// Supervised sessions of the configured agent.
     pub(super) fn sessions(&self, journal: &Journal) -> Result<SupervisedSessions, CommandError> {
+        self.sessions_within(journal, None)
+    }
+
+    /// The same, ended by their keepers after this silence of ours if it is shorter than the usual.
+    pub(super) fn sessions_within(
+        &self,
+        journal: &Journal,
+        silence: Option<Duration>,
+    ) -> Result<SupervisedSessions, CommandError> {
         let keeper = std::env::current_exe()
             .map_err(CommandError::io("cannot locate the heartbeat executable"))?;
         let limits = &self.config.limits;
         let containment = self.config.state.containment;
+        let usual = SupervisorSettings::new(keeper, containment, limits.max_live_sessions);
         let settings = SupervisorSettings {
             slots: Some(Slots::of_machine(limits)),
-            ..SupervisorSettings::new(keeper, containment, limits.max_live_sessions)
+            lease: silence.map_or(usual.lease, |silence| silence.min(usual.lease)),
+            ..usual
         };
         let journal = Arc::new(journal.clone());
         let supervisor =
@@ -213,19 +244,24 @@ impl Setting {
         Ok(SupervisedSessions::new(supervisor, &self.config, &self.environment, &self.state))
     }
 
-    /// Everything that a run on this setting touches.
-    pub(super) fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
+    /// This machine's say in whether another session may start on it.
+    pub(super) fn machine_gate(&self, journal: &Journal) -> MachineGate {
         let search_path = self.environment.raw("PATH").unwrap_or_default();
         let mut gate = MachineGate::new(&self.config.limits, Arc::new(journal.clone()));
         for kind in self.config.agents() {
             let agent = self.config.command_of(kind).first().map_or("", String::as_str);
             gate = gate.for_agent(agent, search_path);
         }
+        gate
+    }
+
+    /// Everything that a run on this setting touches.
+    pub(super) fn edges(&self, journal: &Journal) -> Result<Edges, CommandError> {
         Ok(Edges {
             secrets: Arc::new(SettingSecrets::new(self)),
             trackers: trackers::trackers(self, journal),
             sessions: Arc::new(self.sessions(journal)?),
-            gate: Arc::new(gate),
+            gate: Arc::new(self.machine_gate(journal)),
             code: Arc::new(CodeBases::new(&self.config, &self.cache)),
         })
     }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::aftermath::Reporter;
 use super::error::CommandError;
-use super::{Setting, StartOptions};
+use super::{Setting, StartOptions, fleet};
 use crate::clock::Clock;
 use crate::config::credential::http_token;
 use crate::model::{BoxFuture, ItemKey, Opinion, RunId, SessionId};
@@ -18,7 +18,7 @@ use crate::report::digest::Scope;
 use crate::report::terminal::{Progress, say};
 use crate::session::LiveSessions;
 use crate::session::orphans::request_end;
-use crate::settings::{Config, ReportFormat};
+use crate::settings::{Config, Environment, ReportFormat};
 use crate::store::{Journal, Store, StoreError};
 use crate::web::address::{self, PublishedAddress};
 use crate::web::token::TokenFile;
@@ -119,6 +119,8 @@ pub async fn serve(
         live: setting.live.clone(),
         requests: requests.clone(),
         reporter: Reporter::new(setting),
+        config: Arc::clone(&config),
+        environment: setting.environment.clone(),
     };
     let clock = setting.clock.clone();
     let (actions, can_run) = (Arc::new(actions), requests.is_some());
@@ -208,6 +210,9 @@ struct DashboardActions {
     live: LiveSessions,
     requests: Option<mpsc::Sender<RunRequest>>,
     reporter: Reporter,
+    /// For sessions on other hosts.
+    config: Arc<Config>,
+    environment: Environment,
 }
 
 impl DashboardActions {
@@ -229,6 +234,12 @@ impl Actions for DashboardActions {
             let rows = self.journal().map_err(failed)?.open_rows().await.map_err(failed)?;
             let row = rows.iter().find(|row| row.session.id == session);
             match row {
+                Some(row) if row.host.is_some() => {
+                    let journal = self.journal().map_err(failed)?;
+                    fleet::cancel(&self.config, &self.environment, &journal, session)
+                        .await
+                        .map_err(ActionError::NotNow)
+                }
                 Some(row) if request_end(row).is_ok_and(|asked| asked) => Ok(()),
                 Some(_) => Err(ActionError::NotNow(format!(
                     "the keeper of session {} has exited; the next run cleans up",

@@ -172,6 +172,8 @@ pub enum Command {
     Report(super::report::ReportArgs),
     /// Check everything a run needs, and print a fix for each failure
     Doctor,
+    /// Run sessions for a coordinator on another host, until it is stopped (feature `fleet`)
+    Worker,
     /// Print, install or remove the systemd or launchd service
     #[command(subcommand)]
     Service(super::service::ServiceCommand),

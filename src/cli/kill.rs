@@ -9,12 +9,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::error::CommandError;
+use crate::app::fleet;
 use crate::clock::Clock;
 use crate::model::{ItemKey, SessionId, SessionRef};
 use crate::ports::{Ledger, LedgerRow};
 use crate::process;
 use crate::report::lines::short_key;
 use crate::session::orphans;
+use crate::settings::{Config, Environment};
 use crate::store::{Journal, Store};
 
 /// What a keeper may take beyond the grace.
@@ -36,16 +38,18 @@ pub async fn kill(
     store: &Store,
     clock: &Clock,
     sessions: &[SessionId],
-    grace: Duration,
+    (config, environment): (&Config, &Environment),
 ) -> Result<Vec<Result<Killed, CommandError>>, CommandError> {
     let journal = Journal::open(store.clone(), clock.clone(), None)?;
+    let grace = config.timeouts.grace;
     let mut asked = Vec::with_capacity(sessions.len());
     for id in sessions {
-        asked.push(request_end(&journal, *id).await);
+        asked.push(request_end(&journal, *id, config, environment).await);
     }
     let mut killed = Vec::with_capacity(asked.len());
     for row in asked {
         killed.push(match row {
+            Ok(row) if row.host.is_some() => wait_for_host(&journal, &row, config).await,
             Ok(row) => wait_for_end(&journal, &row, grace).await,
             Err(error) => Err(error),
         });
@@ -53,9 +57,18 @@ pub async fn kill(
     Ok(killed)
 }
 
-async fn request_end(journal: &Journal, id: SessionId) -> Result<LedgerRow, CommandError> {
+async fn request_end(
+    journal: &Journal,
+    id: SessionId,
+    config: &Config,
+    environment: &Environment,
+) -> Result<LedgerRow, CommandError> {
     let row = row(journal, id).await?;
     let short = id.short();
+    if row.host.is_some() {
+        let asked = fleet::cancel(config, environment, journal, id).await;
+        return asked.map(|()| row).map_err(CommandError::Fleet);
+    }
     let asked = orphans::request_end(&row)
         .map_err(CommandError::io(format!("cannot signal the keeper of session {short}")))?;
     if asked {
@@ -74,6 +87,24 @@ async fn wait_for_end(
     let gone = tokio::time::timeout(grace + BEYOND_GRACE, gone(journal, row)).await.is_ok();
     let session = row.session.id;
     Ok(Killed { session, gone, closed: !is_open(journal, session).await? })
+}
+
+/// Its host hears it with its next beat. The row is closed by whoever follows the session; without
+/// such a process the next run does it.
+async fn wait_for_host(
+    journal: &Journal,
+    row: &LedgerRow,
+    config: &Config,
+) -> Result<Killed, CommandError> {
+    let session = row.session.id;
+    let closed = async {
+        while is_open(journal, session).await.unwrap_or(true) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    let longest = config.timeouts.grace + BEYOND_GRACE;
+    let closed = tokio::time::timeout(longest, closed).await.is_ok();
+    Ok(Killed { session, gone: closed, closed })
 }
 
 /// The live session that a person means: by the short id that `status` shows, by its item, or by the

@@ -218,6 +218,7 @@ impl Context {
             Command::Report(args) => self.on_runtime(self.report(&args)),
             Command::Dashboard(args) => self.dashboard(args),
             Command::Doctor => self.on_runtime(self.doctor()),
+            Command::Worker => self.on_runtime(app::fleet::worker(&self.start_options(false))),
             Command::Service(command) => self.service(&command),
             Command::Completions(args) => done(write_out(&completions::completions(args))),
             Command::Man(args) => done(write_out(&completions::man(&args)?)),

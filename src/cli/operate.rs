@@ -28,12 +28,12 @@ impl Context {
         let (store, config) = self.needed_state()?;
         let live = store.sessions().active().await?;
         let live: Vec<SessionRef> = live.into_iter().map(|session| session.session).collect();
-        let grace = config.timeouts.grace;
         let Some(session) = &args.session else {
-            return self.kill_all(&store, &live, args, grace).await;
+            return self.kill_all(&store, &live, args, &config).await;
         };
         let id = kill::find(&live, session)?;
-        let mut killed = kill::kill(&store, &self.clock, &[id], grace).await?;
+        let mut killed =
+            kill::kill(&store, &self.clock, &[id], (&config, &self.environment)).await?;
         let killed = killed.remove(0)?;
         self.print(&killed, kill::render)?;
         Ok(if killed.gone { Code::Done } else { Code::Unexpected })
@@ -44,14 +44,14 @@ impl Context {
         store: &Store,
         live: &[SessionRef],
         args: &KillArgs,
-        grace: std::time::Duration,
+        config: &Config,
     ) -> Result<Code, CommandError> {
         let ids: Vec<SessionId> = live.iter().map(|session| session.id).collect();
         let question = format!("End {} live session(s) with all their processes?", ids.len());
         if !ids.is_empty() && !confirm(&question, args.yes)? {
             return Ok(Code::Done);
         }
-        let ended = kill::kill(store, &self.clock, &ids, grace).await?;
+        let ended = kill::kill(store, &self.clock, &ids, (config, &self.environment)).await?;
         // A session that ended by itself in the meantime needs no end.
         let killed: Vec<kill::Killed> = ended.into_iter().flatten().collect();
         self.print(&killed, |killed| match killed.is_empty() {

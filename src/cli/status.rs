@@ -349,8 +349,12 @@ fn describe_active(row: &ActiveSession, now: Timestamp) -> String {
     let elapsed = now.duration_since(row.started_at).as_secs();
     let limit = row.deadline_at.duration_since(row.started_at).as_secs();
     let pid = row.agent_pid.unwrap_or(row.keeper_pid);
-    let state =
-        if row.alive { format!("pid {pid}, {elapsed} s of {limit} s") } else { CRASHED.into() };
+    let state = match &row.host {
+        Some(host) if host.is_empty() => format!("waits for a host, {elapsed} s"),
+        Some(host) => format!("on {host}, {elapsed} s of {limit} s"),
+        None if row.alive => format!("pid {pid}, {elapsed} s of {limit} s"),
+        None => CRASHED.into(),
+    };
     format!("{} {} {item} {state} [{}]", row.session.id.short(), row.session.stage, row.tier)
 }
 

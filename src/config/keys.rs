@@ -9,7 +9,11 @@ use super::{DEFAULT_TOML, list};
 use crate::settings::{Config, Environment, Rule, credential_in};
 
 /// Keys whose value is a path; a relative one starts at the folder of the file that names it.
-const PATH_KEYS: [&str; 12] = [
+const PATH_KEYS: [&str; 16] = [
+    "fleet.key_file",
+    "fleet.tls_ca_file",
+    "fleet.tls_cert_file",
+    "fleet.tls_key_file",
     "source.token_file",
     "source.ca_file",
     "source.repository",
@@ -29,7 +33,7 @@ const COMMAND_KEYS: [&str; 4] =
     ["agent.command", "codex.command", "copilot.command", "source.token_command"];
 
 /// Keys whose value is a list of routes, each with a path.
-const ROUTE_KEYS: [&str; 2] = ["repository.routes", "source.routes"];
+const ROUTE_KEYS: [&str; 3] = ["repository.routes", "source.routes", "fleet.mirrors"];
 
 /// One value for one key, and where it was found.
 #[derive(Debug, Clone, PartialEq)]

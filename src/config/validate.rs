@@ -24,6 +24,7 @@ pub(super) fn contradictions(config: &Config, layered: &Layered) -> Vec<Problem>
     money(&mut rules, config);
     super::rules::check(&mut rules, config);
     http(&mut rules, config);
+    fleet(&mut rules, config);
     check_log_and_report(&mut rules, config);
     rules.problems
 }
@@ -388,6 +389,52 @@ fn http(rules: &mut Rules<'_>, config: &Config) {
             "write an address and a port, such as 127.0.0.1:7878",
         ),
     }
+}
+
+/// Only what is used is judged: without an address there is no fleet.
+fn fleet(rules: &mut Rules<'_>, config: &Config) {
+    let fleet = &config.fleet;
+    let plain = |text: &str| {
+        text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    let name = "write a short name of letters, digits, `-`, `_` and `.`";
+    rules.require(!fleet.pool.is_empty() && plain(&fleet.pool), "fleet.pool", name);
+    rules.require(plain(&fleet.host), "fleet.host", name);
+    rules.require(
+        is_variable_name_or_empty(&fleet.api_key_env),
+        "fleet.api_key_env",
+        "write the name of a variable, not its value",
+    );
+    rules.require(
+        fleet.mirrors.iter().all(|mirror| !mirror.name.is_empty() && plain(&mirror.name)),
+        "fleet.mirrors",
+        "give every mirror a name of letters, digits, `-`, `_` and `.`",
+    );
+    if !fleet.is_on() {
+        return;
+    }
+    rules.require(!fleet.namespace.is_empty(), "fleet.namespace", "write the namespace's name");
+    rules.require(
+        !fleet.key_file.as_os_str().is_empty(),
+        "fleet.key_file",
+        "write the file with the fleet's key (`openssl rand -base64 32`), the same on every host",
+    );
+    rules.require(
+        fleet.lease >= Duration::from_secs(5),
+        "fleet.lease",
+        "write 5s or more; a minute or more is usual",
+    );
+    rules.agree(
+        fleet.lease / 2 > config.timeouts.grace,
+        ["fleet.lease", "timeouts.grace"],
+        "a host needs the grace to end its sessions before the server gives them up; the lease \
+         must be more than twice the grace",
+    );
+    rules.agree(
+        fleet.tls_cert_file.as_os_str().is_empty() == fleet.tls_key_file.as_os_str().is_empty(),
+        ["fleet.tls_cert_file", "fleet.tls_key_file"],
+        "a certificate needs its key; set both or none",
+    );
 }
 
 fn check_log_and_report(rules: &mut Rules<'_>, config: &Config) {

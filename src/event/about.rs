@@ -9,6 +9,7 @@ impl Event {
         match self {
             Self::SessionRegistered { session, .. }
             | Self::SessionSpawned { session, .. }
+            | Self::SessionWithdrawn { session, .. }
             | Self::SessionInitialised { session, .. }
             | Self::SessionLiveness { session, .. }
             | Self::SessionProgressed { session, .. }

@@ -10,7 +10,7 @@ use crate::event::{
     Decision, Event, LiveVerdict, Reason, Recorded, RunOutcome, RunSummary, Shares, Trigger,
 };
 use crate::model::text::in_words;
-use crate::model::{Alarms, ItemKey, RetryClass, RunId, SessionId, Stage, Usd};
+use crate::model::{Alarms, ItemKey, Outcome, RetryClass, RunId, SessionId, Stage, Usage, Usd};
 
 /// Items with an alarm that are named; the rest is counted.
 const MOST_ALARMED: usize = 20;
@@ -143,6 +143,9 @@ pub struct SessionView {
     pub limit_ms: u64,
     /// The most it may cost; what it really cost is known when it ends.
     pub worst_case: Usd,
+    /// The host it runs on, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The agent's process.
     pub pid: Option<u32>,
     /// The model in use.
@@ -299,6 +302,7 @@ impl RunView {
                     started_at: at,
                     limit_ms: *limit_ms,
                     worst_case: *worst_case,
+                    host: None,
                     pid: None,
                     model: None,
                     verdict: LiveVerdict::Starting,
@@ -316,16 +320,10 @@ impl RunView {
                 if let Some(ended) = ended.filter(|_| outcome.counts_at_worst(usage)) {
                     self.cost_at_worst += ended.worst_case;
                 }
-                self.ended_sessions += 1;
-                let cost = usage.cost.unwrap_or_default();
-                self.cost += cost;
-                if usage.estimated {
-                    self.cost_estimated += cost;
-                }
-                // A provider's limit or somebody's word is no failure of the work.
-                let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
-                self.failed += u64::from(failed);
-                self.failed_analyses += u64::from(failed && *stage == Stage::Deep);
+                self.count_end(*stage, outcome, usage);
+            }
+            Event::SessionWithdrawn { session, .. } => {
+                self.sessions.remove(session);
             }
             Event::FindingStored { .. } => self.analysed += 1,
             Event::Unkillable { session, detail } => {
@@ -338,6 +336,19 @@ impl RunView {
                 }
             }
         }
+    }
+
+    fn count_end(&mut self, stage: Stage, outcome: &Outcome, usage: &Usage) {
+        self.ended_sessions += 1;
+        let cost = usage.cost.unwrap_or_default();
+        self.cost += cost;
+        if usage.estimated {
+            self.cost_estimated += cost;
+        }
+        // A provider's limit or somebody's word is no failure of the work.
+        let failed = outcome.retry_class() == RetryClass::CountsAsAttempt;
+        self.failed += u64::from(failed);
+        self.failed_analyses += u64::from(failed && stage == Stage::Deep);
     }
 
     /// The run in figures.
@@ -389,8 +400,9 @@ pub fn waiting_words(reason: Reason, detail: &str, until: Option<Timestamp>) -> 
 impl SessionView {
     fn apply(&mut self, event: &Event) {
         match event {
-            Event::SessionSpawned { pid, .. } => {
+            Event::SessionSpawned { pid, host, .. } => {
                 self.pid = Some(*pid);
+                self.host.clone_from(host);
                 // Its own; the first sign of life counts the others.
                 self.processes = self.processes.max(1);
             }

@@ -284,6 +284,18 @@ pub enum Event {
         session: SessionId,
         /// Process id of the agent, as we see it.
         pid: u32,
+        /// The host it runs on, if that is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
+    /// No host started it; its row is removed and its work given back.
+    SessionWithdrawn {
+        /// Which.
+        session: SessionId,
+        /// Why.
+        reason: Reason,
+        /// For people.
+        detail: String,
     },
     /// The agent said hello.
     SessionInitialised {

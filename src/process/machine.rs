@@ -17,6 +17,13 @@ pub struct Machine {
     pub memory_pressure: Option<f64>,
 }
 
+/// The name of this machine, of letters, digits, `-`, `_` and `.`; empty if it is unknown.
+pub fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.trim().chars().map(|c| if plain(c) { c } else { '-' }).collect()
+}
+
 impl Machine {
     /// Reads `/proc`.
     pub fn read() -> Self {

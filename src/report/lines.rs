@@ -9,8 +9,23 @@ use crate::store::StageSpending;
 
 /// The line an event is worth, if it is worth one. `view` already contains the event.
 pub fn line(recorded: &Recorded, view: &RunView) -> Option<String> {
-    let text = step_line(&recorded.event).or_else(|| item_line(&recorded.event, view))?;
+    let text = step_line(&recorded.event)
+        .or_else(|| host_line(&recorded.event))
+        .or_else(|| item_line(&recorded.event, view))?;
     Some(format!("{}  {text}", time_of_day(recorded.at)))
+}
+
+/// What happens to sessions on other hosts.
+fn host_line(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::SessionSpawned { session, host: Some(host), .. } => {
+            format!("host     session {} runs on {host}", session.short())
+        }
+        Event::SessionWithdrawn { session, detail, .. } => {
+            format!("back     session {} was not started: {detail}", session.short())
+        }
+        _ => return None,
+    })
 }
 
 fn step_line(event: &Event) -> Option<String> {

@@ -318,7 +318,7 @@ impl<'a> Live<'a> {
         self.conversation.last_progress = self.started;
         self.conversation.last_output = self.started;
         self.pulse.watch(keeper, pid, self.started);
-        self.events.emit(Event::SessionSpawned { session: self.spec.session.id, pid });
+        self.events.emit(Event::SessionSpawned { session: self.spec.session.id, pid, host: None });
         self.input(Input::Started);
         if let Err(error) = self.ledger.spawned(self.spec.session.id, pid).await {
             // Only for people who look; the row that counts is already committed.

@@ -149,13 +149,14 @@ impl LiveSessions {
     }
 
     /// The entry lasts as long as what is returned.
-    pub(super) fn register(&self, session: SessionId) -> LiveEntry {
+    pub fn register(&self, session: SessionId) -> LiveEntry {
         let handle = StopHandle::new();
         self.handles().insert(session, handle.clone());
         LiveEntry { sessions: self.clone(), session, handle }
     }
 
-    pub(super) fn ids(&self) -> HashSet<SessionId> {
+    /// Those that have an entry.
+    pub fn ids(&self) -> HashSet<SessionId> {
         self.handles().keys().copied().collect()
     }
 
@@ -165,11 +166,18 @@ impl LiveSessions {
 }
 
 /// A session's entry in [`LiveSessions`].
-pub(super) struct LiveEntry {
+pub struct LiveEntry {
     sessions: LiveSessions,
     session: SessionId,
     /// Ends this session alone.
     pub(super) handle: StopHandle,
+}
+
+impl LiveEntry {
+    /// Ends this session alone.
+    pub fn handle(&self) -> &StopHandle {
+        &self.handle
+    }
 }
 
 impl Drop for LiveEntry {

@@ -5,6 +5,7 @@
 
 mod agent;
 mod environment;
+mod fleet;
 pub mod human;
 mod rule;
 mod secrets;
@@ -14,6 +15,7 @@ pub use agent::{
     Agent, AgentAuth, AgentKind, Codex, Copilot, CopilotProvider, CopilotWire, Price, stage_agent,
 };
 pub use environment::Environment;
+pub use fleet::{Account, Fleet, Mirror, WhenDown};
 pub use rule::Rule;
 pub use secrets::{HeldSecrets, REMOVED, credential_in, is_credential_name};
 pub use source::{Source, SourceAuth, SourceKind, SourceMode};
@@ -57,6 +59,7 @@ pub struct Config {
     pub http: Http,
     pub log: Log,
     pub report: Report,
+    pub fleet: Fleet,
 }
 
 impl Config {

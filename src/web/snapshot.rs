@@ -169,6 +169,7 @@ fn session(
         "url": row.map(|row| &row.url),
         "attempt": active.session.attempt,
         "tier": active.tier,
+        "host": active.host,
         "worst_case": worst_case,
         "started_at": active.started_at,
         "deadline_at": active.deadline_at,

@@ -23,6 +23,7 @@ mod context_index;
 mod context_parts;
 mod context_rank;
 mod fix_links;
+mod fleet_simulation;
 mod fuzz_properties;
 mod injection;
 mod layout;

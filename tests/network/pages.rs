@@ -74,7 +74,7 @@ async fn the_page_of_a_session_has_its_life_and_an_unknown_one_none() {
     );
     let clock = heartbeat::clock::Clock::system();
     let journal = Journal::open(served.journal.store().clone(), clock, Some(run)).unwrap();
-    journal.emit(Event::SessionSpawned { session, pid: 42 });
+    journal.emit(Event::SessionSpawned { session, pid: 42, host: None });
     for what in ["tool_use", "tool_result", "tool_use"] {
         journal.emit(Event::SessionProgressed { session, what: what.into() });
     }

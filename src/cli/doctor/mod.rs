@@ -102,6 +102,24 @@ pub struct DoctorInput {
     pub cwd: std::path::PathBuf,
 }
 
+async fn fleet(patient: &DoctorInput) -> Vec<Check> {
+    let DoctorInput { config, environment, clock, .. } = patient;
+    if config.fleet.is_on() && !crate::fleet::BUILT {
+        let fix =
+            "build it with `cargo build --release --features fleet`, or empty [fleet] address";
+        return vec![Check::failed("fleet", "this heartbeat was built without the feature", fix)];
+    }
+    let looked = crate::app::fleet::look(config, environment, clock).await;
+    let check = |look: crate::app::fleet::FleetCheck| match (look.found, look.fix) {
+        (Ok(found), None) => Check::ok(look.name, found),
+        (Ok(found), Some(fix)) => Check::warning(look.name, found, fix),
+        (Err(found), fix) => {
+            Check::failed(look.name, found, fix.unwrap_or_else(|| "see [fleet]".to_owned()))
+        }
+    };
+    looked.into_iter().map(check).collect()
+}
+
 /// Looks at everything.
 pub async fn diagnose(patient: &DoctorInput) -> Diagnosis {
     let mut checks = vec![config(patient)];
@@ -109,6 +127,7 @@ pub async fn diagnose(patient: &DoctorInput) -> Diagnosis {
     checks.extend(agent::checks(patient).await);
     checks.push(machine::repository(patient).await);
     checks.extend(state::checks(patient).await);
+    checks.extend(fleet(patient).await);
     checks.push(machine::containment(patient).await);
     checks.push(machine::free_resources(patient));
     checks.push(machine::schedule(patient));

@@ -82,6 +82,7 @@ export function sessionPage(data, tools) {
     ["Steps", Object.entries(life.steps).map(([what, count]) => `${count} × ${words(what)}`).join(", ")],
     ["Processes", life.most_processes ? `at most ${life.most_processes}, ${Math.round(life.most_memory_kib / 1024)} MiB` : null],
     ["Processes left", session.survivors === null ? null : String(session.survivors)],
+    ["Host", session.host],
     ["Containment", session.tier],
   ].filter(([, text]) => text);
   const title = session.item ? `${short(session.item)} ${data.title ?? ""}` : "all changed items";

@@ -149,7 +149,7 @@ function fillSlot(element, row, now) {
   const tool = row.beat?.open_tool ? `tool ${row.beat.open_tool}, ` : "";
   say(part("what"), `${tool}${plural(row.progress ?? 0, "step")}`);
   say(part("money"), `max ${dollars(row.worst_case)}`);
-  say(part("who"), [row.session.slice(-8), row.model, `pid ${row.pid}`, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
+  say(part("who"), [row.session.slice(-8), row.model, row.host === "" ? "waits for a host" : row.host ? `host ${row.host}` : null, row.pid ? `pid ${row.pid}` : null, row.tier, row.attempt > 1 ? `attempt ${row.attempt}` : null].filter(Boolean).join(" · "));
 }
 
 const PROVIDER = { outage: "does not answer, no sessions", probing: "is being probed, no sessions", limit: "limit reached, no sessions", credential: "refuses the credential, no sessions" };

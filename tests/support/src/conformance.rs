@@ -62,13 +62,12 @@ impl ScriptedAgent {
 id=
 for word in "$@"; do [ "$before" = --session-id ] && id=$word; before=$word; done
 echo "start $id $$ $(date +%s.%N)" >> "{folder}/starts"
-set -- $(printf %s "$prompt" | sed -n 's/.*play \([a-z]*\) \([0-9]*\).*/\1 \2/p' | head -1) "$@"
-how=$1 pace=$2
-[ -n "$how" ] && shift 2
+how=$(printf '%s\n' "$prompt" | sed -n 's/^play \([a-z]*\) [0-9]*$/\1/p' | head -1)
+pace=$(printf '%s\n' "$prompt" | sed -n 's/^play [a-z]* \([0-9]*\)$/\1/p' | head -1)
 case $how in
 crash) kill -9 $$ ;;
 hang) printf %s "$prompt" | "{program}" simulate agent --pace 0 "$@" | head -1; exec sleep 1000 ;;
-*) printf %s "$prompt" | "{program}" simulate agent --pace "${{pace:-0}}" "$@" ;;
+*) printf %s "$prompt" | "{program}" simulate agent --pace "${{pace:-$(cat "{folder}/pace")}}" "$@" ;;
 esac
 code=$?
 echo "end $id $$ $(date +%s.%N)" >> "{folder}/starts"
@@ -80,7 +79,13 @@ exit $code
         std::fs::create_dir_all(folder).expect("a folder for the agent");
         std::fs::write(folder.join("agent.sh"), script).expect("the agent's script");
         std::fs::write(folder.join("starts"), "").expect("the agent's log");
+        std::fs::write(folder.join("pace"), "0").expect("the agent's pace");
         Self { folder: folder.to_owned(), program: program.to_owned() }
+    }
+
+    /// How long an answer takes whose prompt does not say it, in milliseconds.
+    pub fn set_pace(&self, pace: u64) {
+        std::fs::write(self.folder.join("pace"), pace.to_string()).expect("the agent's pace");
     }
 
     /// Its command line.

@@ -1,0 +1,180 @@
+//! The coordinator's and the worker's parts, put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::FleetCheck;
+use crate::app::error::CommandError;
+use crate::app::exit::Code;
+use crate::app::logging::{self, Purpose};
+use crate::app::setting::{load_request, state_folder};
+use crate::app::{Notifier, Setting, Signals, StartOptions};
+use crate::clock::Clock;
+use crate::config::load;
+use crate::fleet::engine::Engine;
+use crate::fleet::gate::FleetGate;
+use crate::fleet::right::{RightError, RunRight};
+use crate::fleet::sessions::{Coordinator, FleetSessions};
+use crate::fleet::worker::{MakeSessions, Shared, Worker};
+use crate::fleet::{Names, look as looks, own_host, queue};
+use crate::model::SessionId;
+use crate::run::Edges;
+use crate::session::{Sessions, StopHandle};
+use crate::settings::{Config, Environment};
+use crate::store::{Journal, RunLock, Store};
+
+/// The fleet of one run, if there is one.
+pub struct FleetRun(Option<Parts>);
+
+struct Parts {
+    shared: Arc<Coordinator>,
+    right: Arc<RunRight>,
+}
+
+fn engine(config: &Config, environment: &Environment) -> Result<Engine, CommandError> {
+    Engine::new(&config.fleet, environment, &own_host(&config.fleet))
+        .map_err(|error| CommandError::Fleet(error.to_string()))
+}
+
+impl FleetRun {
+    /// Reads the key and the certificates; asks the server for nothing yet.
+    pub fn new(
+        setting: &Setting,
+        journal: &Journal,
+        stop: &StopHandle,
+    ) -> Result<Self, CommandError> {
+        let config = &setting.config;
+        if !config.fleet.is_on() {
+            return Ok(Self(None));
+        }
+        let engine = engine(config, &setting.environment)?;
+        let right = RunRight::new(engine.clone(), journal.clone(), &config.fleet, stop.clone());
+        let shared =
+            Coordinator::new(engine, Arc::clone(config), journal.clone(), setting.live.clone());
+        Ok(Self(Some(Parts { shared: Arc::new(shared), right: Arc::new(right) })))
+    }
+
+    /// Takes the right to run. A server that is down is no reason not to read the tracker: the gate
+    /// asks again before a session starts.
+    pub async fn begin(&self) -> Result<(), CommandError> {
+        let Some(parts) = &self.0 else { return Ok(()) };
+        match parts.right.take().await {
+            Ok(()) => Ok(()),
+            Err(RightError::Engine(error)) => {
+                tracing::warn!(%error, "this run begins without the right to start sessions");
+                Ok(())
+            }
+            Err(RightError::Store(error)) => Err(error.into()),
+            Err(refused @ RightError::Held(_)) => Err(CommandError::NotNow(refused.to_string())),
+            Err(refused @ RightError::OldCopy { .. }) => {
+                Err(CommandError::OldState(refused.to_string()))
+            }
+        }
+    }
+
+    /// Gives it back.
+    pub async fn end(&self) {
+        if let Some(parts) = &self.0 {
+            parts.right.release().await;
+        }
+    }
+
+    /// The same edges with the fleet's sessions and its gate.
+    pub fn over(&self, edges: Edges) -> Edges {
+        let Some(Parts { shared, right }) = &self.0 else { return edges };
+        let sessions = FleetSessions::new(Arc::clone(shared), Arc::clone(&edges.sessions));
+        let gate = FleetGate::new(Arc::clone(shared), Arc::clone(right), Arc::clone(&edges.gate));
+        Edges { sessions: Arc::new(sessions), gate: Arc::new(gate), ..edges }
+    }
+}
+
+/// Asks the host of a session to end it, as an operator does.
+pub async fn cancel(
+    config: &Config,
+    environment: &Environment,
+    journal: &Journal,
+    session: SessionId,
+) -> Result<(), String> {
+    let engine = engine(config, environment).map_err(|error| error.to_string())?;
+    let state = journal.state_id().await.map_err(|error| error.to_string())?;
+    let id = Names::new(&config.fleet, &state).session(session);
+    engine.cancel(&id, "operator").await.map_err(|error| error.to_string())
+}
+
+/// Looks at everything that a fleet needs.
+pub async fn look(config: &Config, environment: &Environment, clock: &Clock) -> Vec<FleetCheck> {
+    if !config.fleet.is_on() {
+        return Vec::new();
+    }
+    let check = |(name, found, fix)| FleetCheck { name, found, fix };
+    looks::look(config, environment, clock).await.into_iter().map(check).collect()
+}
+
+/// Serves as a host of a fleet until a signal.
+pub async fn worker(options: &StartOptions) -> Result<Code, CommandError> {
+    let request = load_request(&options.overrides, &options.environment)?;
+    let config = load(&request)?.config;
+    if !config.fleet.is_on() {
+        return Err(CommandError::Usage(
+            "a worker needs the address of the fleet's server: set [fleet] address and key_file"
+                .to_owned(),
+        ));
+    }
+    let telemetry = logging::start(&config, options, Purpose::Service)?;
+    crate::app::guard_children();
+    let state = state_folder(&config, &options.environment)?;
+    let journal = Journal::open(Store::open(&state)?, options.clock.clone(), None)?;
+    let _lock = RunLock::acquire(&state, "worker", None, &options.clock)?;
+    let mut signals = Signals::listen()?;
+    let stop = StopHandle::new();
+    let worker = Arc::new(new_worker(config, options, journal)?);
+    let (host, queue) = (worker.host.clone(), queue(&worker.config.fleet.pool));
+    tracing::info!(
+        host,
+        queue,
+        server = worker.config.fleet.address,
+        slots = worker.config.limits.max_live_sessions,
+        "worker waits for sessions"
+    );
+    let mut notifier = Notifier::from_environment(&options.environment);
+    notifier.ready();
+    let served = tokio::select! {
+        served = worker.serve(stop.signal()) => served,
+        never = signals.pass_on(&stop) => match never {},
+    };
+    telemetry.finish().await;
+    served?;
+    Ok(signals.stopped_by().unwrap_or(Code::Terminated))
+}
+
+fn new_worker(
+    config: Config,
+    options: &StartOptions,
+    journal: Journal,
+) -> Result<Worker, CommandError> {
+    let setting = Setting::of_worker(config, options)?;
+    let gate = setting.machine_gate(&journal);
+    let make: MakeSessions = {
+        let (setting, journal) = (setting.clone(), journal.clone());
+        Arc::new(move |config: Config, silence: Duration| {
+            let setting = Setting { config: Arc::new(config), ..setting.clone() };
+            let sessions = setting.sessions_within(&journal, Some(silence));
+            sessions
+                .map(|sessions| Arc::new(sessions) as Arc<dyn Sessions>)
+                .map_err(|error| error.to_string())
+        })
+    };
+    Ok(Worker {
+        engine: engine(&setting.config, &setting.environment)?,
+        host: own_host(&setting.config.fleet),
+        trees: setting.state.join("trees"),
+        environment: setting.environment.clone(),
+        clock: setting.clock.clone(),
+        live: setting.live.clone(),
+        config: Arc::clone(&setting.config),
+        gate: Arc::new(gate),
+        shared: Shared::default(),
+        journal,
+        make,
+    })
+}

@@ -1,0 +1,319 @@
+//! The server's calls, one method each.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use temporalio_client::grpc::WorkflowService as _;
+use temporalio_client::tonic::{Code, Status};
+use temporalio_protos::temporal::api::activity::v1::activity_execution_outcome::Value as Outcome;
+use temporalio_protos::temporal::api::common::v1::{ActivityType, Payloads, RetryPolicy};
+use temporalio_protos::temporal::api::enums::v1::{
+    ActivityExecutionStatus, ActivityIdConflictPolicy, ActivityIdReusePolicy, TaskQueueType,
+    TimeoutType,
+};
+use temporalio_protos::temporal::api::failure::v1::failure::FailureInfo;
+use temporalio_protos::temporal::api::failure::v1::{ApplicationFailureInfo, Failure};
+use temporalio_protos::temporal::api::taskqueue::v1::{PollerInfo, TaskQueue};
+use temporalio_protos::temporal::api::workflowservice::v1 as calls;
+
+use super::{
+    CALL, Described, Ended, Engine, EngineError, HOST_LOST, Held, Poller, Sealed, Start, Started,
+    Taken, What,
+};
+use crate::fleet::order::Task;
+
+/// The server answers a long call after a minute at the latest.
+const LONG_CALL: Duration = Duration::from_secs(70);
+/// A failure of this kind says that nothing was started, whatever was told before.
+const NOT_STARTED: &str = "heartbeat.not_started";
+/// What the kind of activity is called; what it is about is in its input.
+const KIND: &str = "heartbeat";
+
+impl Engine {
+    /// Is the order small enough for the server?
+    pub fn ensure_fits(&self, id: &str, task: &Task) -> Result<(), EngineError> {
+        self.seal_for(&What::Task.purpose(id), task).map(drop)
+    }
+
+    /// Starts an execution.
+    pub async fn start(&self, start: Start<'_>) -> Result<Started, EngineError> {
+        let reuse = match start.again {
+            true => ActivityIdReusePolicy::AllowDuplicate,
+            false => ActivityIdReusePolicy::RejectDuplicate,
+        };
+        let request = calls::StartActivityExecutionRequest {
+            namespace: self.0.namespace.clone(),
+            identity: self.0.identity.clone(),
+            request_id: uuid::Uuid::now_v7().to_string(),
+            activity_id: start.id.to_owned(),
+            activity_type: Some(ActivityType { name: KIND.to_owned() }),
+            task_queue: Some(queue(start.queue)),
+            schedule_to_start_timeout: start.wait.try_into().ok(),
+            start_to_close_timeout: start.limit.try_into().ok(),
+            heartbeat_timeout: start.patience.and_then(|patience| patience.try_into().ok()),
+            retry_policy: Some(RetryPolicy { maximum_attempts: 1, ..RetryPolicy::default() }),
+            input: Some(self.seal_for(&What::Task.purpose(start.id), start.task)?),
+            id_reuse_policy: reuse.into(),
+            id_conflict_policy: ActivityIdConflictPolicy::Fail.into(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        match connection.start_activity_execution(Self::request(request, CALL)).await {
+            Ok(_) => Ok(Started::New),
+            Err(status) if status.code() == Code::AlreadyExists => Ok(Started::Known),
+            Err(status) => Err(self.failed(&status)),
+        }
+    }
+
+    /// Waits for the end of an execution; none: it has not ended within a minute. An unknown id is
+    /// refused.
+    pub async fn wait_for(&self, id: &str) -> Result<Option<Ended>, EngineError> {
+        let request = calls::PollActivityExecutionRequest {
+            namespace: self.0.namespace.clone(),
+            activity_id: id.to_owned(),
+            run_id: String::new(),
+        };
+        let mut connection = self.connection().await?;
+        match connection.poll_activity_execution(Self::request(request, LONG_CALL)).await {
+            Ok(answer) => Ok(answer.into_inner().outcome.and_then(|it| it.value).map(ended)),
+            Err(status) if status.code() == Code::DeadlineExceeded => Ok(None),
+            Err(status) => Err(self.failed(&status)),
+        }
+    }
+
+    /// What the server knows of an execution; none: it knows no such id.
+    pub async fn describe(&self, id: &str) -> Result<Option<Described>, EngineError> {
+        let request = calls::DescribeActivityExecutionRequest {
+            namespace: self.0.namespace.clone(),
+            activity_id: id.to_owned(),
+            include_heartbeat_details: true,
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.describe_activity_execution(Self::request(request, CALL)).await;
+        let info = match answer {
+            Ok(answer) => answer.into_inner().info.unwrap_or_default(),
+            Err(status) if status.code() == Code::NotFound => return Ok(None),
+            Err(status) => return Err(self.failed(&status)),
+        };
+        let details = info.heartbeat_details.and_then(|it| it.payloads.into_iter().next());
+        Ok(Some(Described {
+            is_open: info.status == i32::from(ActivityExecutionStatus::Running),
+            details: details.map(Sealed),
+            told_at: info
+                .last_heartbeat_time
+                .and_then(|at| Timestamp::new(at.seconds, at.nanos).ok()),
+        }))
+    }
+
+    /// Asks the host of an execution to end it; heard with its next beat.
+    pub async fn cancel(&self, id: &str, reason: &str) -> Result<(), EngineError> {
+        let request = calls::RequestCancelActivityExecutionRequest {
+            namespace: self.0.namespace.clone(),
+            activity_id: id.to_owned(),
+            identity: self.0.identity.clone(),
+            request_id: uuid::Uuid::now_v7().to_string(),
+            reason: reason.to_owned(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.request_cancel_activity_execution(Self::request(request, CALL));
+        answer.await.map(drop).or_else(|status| self.unless_over(&status))
+    }
+
+    /// Takes an execution away from its host, which learns it with its next beat.
+    pub async fn terminate(&self, id: &str, reason: &str) -> Result<(), EngineError> {
+        let request = calls::TerminateActivityExecutionRequest {
+            namespace: self.0.namespace.clone(),
+            activity_id: id.to_owned(),
+            identity: self.0.identity.clone(),
+            request_id: uuid::Uuid::now_v7().to_string(),
+            reason: reason.to_owned(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.terminate_activity_execution(Self::request(request, CALL));
+        answer.await.map(drop).or_else(|status| self.unless_over(&status))
+    }
+
+    /// What has ended needs no asking.
+    fn unless_over(&self, status: &Status) -> Result<(), EngineError> {
+        match status.code() {
+            Code::NotFound | Code::FailedPrecondition => Ok(()),
+            _ => Err(self.failed(status)),
+        }
+    }
+
+    /// Waits for work on a queue; none: none came within a minute.
+    pub async fn poll(&self, name: &str) -> Result<Option<Taken>, EngineError> {
+        let request = calls::PollActivityTaskQueueRequest {
+            namespace: self.0.namespace.clone(),
+            task_queue: Some(queue(name)),
+            identity: self.0.identity.clone(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.poll_activity_task_queue(Self::request(request, LONG_CALL)).await;
+        let task = match answer {
+            Ok(answer) => answer.into_inner(),
+            Err(status) if status.code() == Code::DeadlineExceeded => return Ok(None),
+            Err(status) => return Err(self.failed(&status)),
+        };
+        if task.task_token.is_empty() {
+            return Ok(None);
+        }
+        let input = task.input.and_then(|it| it.payloads.into_iter().next()).unwrap_or_default();
+        Ok(Some(Taken { id: task.activity_id, token: task.task_token, input: Sealed(input) }))
+    }
+
+    /// Tells the server that a task is still worked on.
+    pub async fn beat(
+        &self,
+        id: &str,
+        token: &[u8],
+        details: &impl Serialize,
+        limit: Duration,
+    ) -> Result<Held, EngineError> {
+        let request = calls::RecordActivityTaskHeartbeatRequest {
+            task_token: token.to_vec(),
+            details: Some(self.seal_for(&What::Beat.purpose(id), details)?),
+            identity: self.0.identity.clone(),
+            namespace: self.0.namespace.clone(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        match connection.record_activity_task_heartbeat(Self::request(request, limit)).await {
+            Ok(answer) if answer.get_ref().cancel_requested => Ok(Held::CancelRequested),
+            Ok(_) => Ok(Held::Yes),
+            Err(status) if status.code() == Code::NotFound => Ok(Held::No),
+            Err(status) => Err(self.failed(&status)),
+        }
+    }
+
+    /// Ends a task with its result. False: the server does not want it any more.
+    pub async fn complete(
+        &self,
+        id: &str,
+        token: &[u8],
+        result: &impl Serialize,
+    ) -> Result<bool, EngineError> {
+        let request = calls::RespondActivityTaskCompletedRequest {
+            task_token: token.to_vec(),
+            result: Some(self.seal_for(&What::Result.purpose(id), result)?),
+            identity: self.0.identity.clone(),
+            namespace: self.0.namespace.clone(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.respond_activity_task_completed(Self::request(request, CALL)).await;
+        self.taken(answer.map(drop))
+    }
+
+    /// Ends a task for which nothing was started. The reason is sealed too. False: the server does
+    /// not want it any more.
+    pub async fn give_back(&self, id: &str, token: &[u8], why: &str) -> Result<bool, EngineError> {
+        let details = self.seal_for(&What::Result.purpose(id), &why)?;
+        let info = ApplicationFailureInfo {
+            r#type: NOT_STARTED.to_owned(),
+            non_retryable: true,
+            details: Some(details),
+            ..Default::default()
+        };
+        let failure = Failure {
+            message: "not started".to_owned(),
+            source: KIND.to_owned(),
+            failure_info: Some(FailureInfo::ApplicationFailureInfo(info)),
+            ..Default::default()
+        };
+        let request = calls::RespondActivityTaskFailedRequest {
+            task_token: token.to_vec(),
+            failure: Some(failure),
+            identity: self.0.identity.clone(),
+            namespace: self.0.namespace.clone(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.respond_activity_task_failed(Self::request(request, CALL)).await;
+        self.taken(answer.map(drop))
+    }
+
+    fn taken(&self, answer: Result<(), Status>) -> Result<bool, EngineError> {
+        match answer {
+            Ok(()) => Ok(true),
+            Err(status) if status.code() == Code::NotFound => Ok(false),
+            Err(status) => Err(self.failed(&status)),
+        }
+    }
+
+    /// Why a host says that it started nothing.
+    pub fn reason_of(&self, id: &str, ended: &Sealed) -> String {
+        self.open(What::Result, id, ended).unwrap_or_else(|error| error.to_string())
+    }
+
+    /// Who waits for work on a queue.
+    pub async fn pollers(&self, name: &str) -> Result<Vec<Poller>, EngineError> {
+        let request = calls::DescribeTaskQueueRequest {
+            namespace: self.0.namespace.clone(),
+            task_queue: Some(queue(name)),
+            task_queue_type: TaskQueueType::Activity.into(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.describe_task_queue(Self::request(request, CALL)).await;
+        let pollers = answer.map_err(|status| self.failed(&status))?.into_inner().pollers;
+        let poller = |one: PollerInfo| {
+            let at = one.last_access_time?;
+            let seen_at = Timestamp::new(at.seconds, at.nanos).ok()?;
+            Some(Poller { host: one.identity, seen_at })
+        };
+        Ok(pollers.into_iter().filter_map(poller).collect())
+    }
+
+    /// The server's version.
+    pub async fn version(&self) -> Result<String, EngineError> {
+        let mut connection = self.connection().await?;
+        let request = Self::request(calls::GetSystemInfoRequest::default(), CALL);
+        let answer = connection.get_system_info(request).await;
+        Ok(answer.map_err(|status| self.failed(&status))?.into_inner().server_version)
+    }
+
+    /// Refused where activities without a workflow are switched off, or the namespace is not there.
+    pub async fn ensure_usable(&self) -> Result<(), EngineError> {
+        let request = calls::CountActivityExecutionsRequest {
+            namespace: self.0.namespace.clone(),
+            ..Default::default()
+        };
+        let mut connection = self.connection().await?;
+        let answer = connection.count_activity_executions(Self::request(request, CALL)).await;
+        answer.map(drop).map_err(|status| self.failed(&status))
+    }
+}
+
+fn queue(name: &str) -> TaskQueue {
+    TaskQueue { name: name.to_owned(), ..TaskQueue::default() }
+}
+
+fn ended(outcome: Outcome) -> Ended {
+    let first = |payloads: Option<Payloads>| {
+        Sealed(payloads.and_then(|it| it.payloads.into_iter().next()).unwrap_or_default())
+    };
+    match outcome {
+        Outcome::Result(payloads) => Ended::Completed(first(Some(payloads))),
+        Outcome::Failure(failure) => match failure.failure_info {
+            Some(FailureInfo::ApplicationFailureInfo(info)) if info.r#type == NOT_STARTED => {
+                Ended::GivenBack(first(info.details))
+            }
+            Some(FailureInfo::TimeoutFailureInfo(info)) => {
+                match TimeoutType::try_from(info.timeout_type) {
+                    Ok(TimeoutType::ScheduleToStart) => Ended::NotTaken,
+                    Ok(TimeoutType::Heartbeat) => Ended::Lost(HOST_LOST),
+                    _ => Ended::Lost("its host took longer than it may"),
+                }
+            }
+            Some(FailureInfo::CanceledFailureInfo(_)) => Ended::Lost("it was cancelled"),
+            Some(FailureInfo::TerminatedFailureInfo(_)) => Ended::Lost("it was taken away"),
+            _ => Ended::Lost("its host failed"),
+        },
+    }
+}

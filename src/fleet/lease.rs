@@ -1,0 +1,102 @@
+//! How long a worker may go on without the server, and how long the server waits for it. Pure.
+//!
+//! The server gives a session up `patience` after its last beat. The worker counts from the moment
+//! at which it *sent* the last beat that was acknowledged, which is never later than the server's
+//! count, and stops early enough that the grace is over and the tree is gone by then.
+
+use std::time::Duration;
+
+/// The longest that a worker holds back beyond the grace.
+const RESERVE: Duration = Duration::from_secs(15);
+/// The usual time between two beats.
+const BEAT: Duration = Duration::from_secs(5);
+
+/// The times of one session on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// The server gives it up after this long without a beat.
+    pub patience: Duration,
+    /// The worker begins to end it after this long without an acknowledged beat.
+    pub lease: Duration,
+    /// Between two beats.
+    pub beat: Duration,
+}
+
+impl Terms {
+    /// From the configured patience and the grace between the first signal and the last.
+    pub fn new(patience: Duration, grace: Duration) -> Self {
+        let reserve = RESERVE.min(patience / 8);
+        let lease = patience.saturating_sub(grace).saturating_sub(reserve);
+        Self { patience, lease, beat: BEAT.min(lease / 4) }
+    }
+
+    /// Does the tree of a lost host have time to end before the server gives it up?
+    pub fn are_sound(&self, grace: Duration) -> bool {
+        !self.lease.is_zero() && self.lease + grace < self.patience
+    }
+
+    /// The longest that a call for a beat may take.
+    pub fn call(&self) -> Duration {
+        self.beat.max(Duration::from_millis(500)).min(Duration::from_secs(3))
+    }
+}
+
+/// A worker's count, in milliseconds of a clock that goes on while the machine sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    length: u64,
+    acknowledged: u64,
+}
+
+impl Lease {
+    /// Begins with a beat that was sent at `sent` and acknowledged.
+    pub fn begin(terms: &Terms, sent: u64) -> Self {
+        let length = u64::try_from(terms.lease.as_millis()).unwrap_or(u64::MAX);
+        Self { length, acknowledged: sent }
+    }
+
+    /// A beat that was sent at `sent` was acknowledged.
+    pub fn acknowledge(&mut self, sent: u64) {
+        self.acknowledged = self.acknowledged.max(sent);
+    }
+
+    /// How long it still lasts; nothing: it is over.
+    pub fn left(&self, now: u64) -> Option<Duration> {
+        let until = self.acknowledged.saturating_add(self.length);
+        until.checked_sub(now).filter(|left| *left > 0).map(Duration::from_millis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn a_lost_tree_is_gone_before_the_server_gives_up() {
+        let usual = Terms::new(secs(120), secs(10));
+        assert_eq!((usual.lease, usual.beat), (secs(95), secs(5)));
+        for patience in 5..=600 {
+            for grace in 0..=patience / 2 {
+                let terms = Terms::new(secs(patience), secs(grace));
+                assert!(terms.are_sound(secs(grace)), "{patience} {grace} {terms:?}");
+                assert!(terms.beat * 4 <= terms.lease);
+            }
+        }
+        assert!(!Terms::new(secs(10), secs(10)).are_sound(secs(10)));
+    }
+
+    #[test]
+    fn a_lease_counts_from_the_sending_of_the_last_acknowledged_beat() {
+        let terms = Terms::new(secs(120), secs(10));
+        let mut lease = Lease::begin(&terms, 1_000);
+        assert_eq!(lease.left(1_000), Some(secs(95)));
+        lease.acknowledge(6_000);
+        lease.acknowledge(3_000);
+        assert_eq!(lease.left(6_000), Some(secs(95)), "a late answer to an early beat is no news");
+        assert_eq!(lease.left(101_000), None, "also after a sleep of the machine");
+    }
+}

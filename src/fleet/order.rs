@@ -1,0 +1,167 @@
+//! What travels between coordinator and workers. Sealed on its way; see `seal`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::event::Liveness;
+use crate::model::{SessionEnd, SessionId, SessionRef};
+use crate::prompt::Rendered;
+use crate::session::{Attached, AttachedFile, Job};
+use crate::settings::{Analyze, Config, Timeouts, Triage};
+
+/// The version of what is defined here. It rises with every change that an older worker or
+/// coordinator would misunderstand; it is part of the queue's name.
+pub const WIRE: u32 = 1;
+/// The largest order in bytes, sealed: the server refuses two megabytes.
+pub const MOST_BYTES: usize = 1_500_000;
+
+/// What an execution is about.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Nothing: it only takes the id, so that a start in doubt is refused for ever.
+    Void,
+    /// Run this session.
+    Session(Box<Order>),
+    /// How did this session end, on the host that is asked?
+    Report(SessionId),
+    /// The right to run, which the coordinator takes itself.
+    Run,
+}
+
+/// One session's work, with all that its host needs beside its own configuration.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    pub wire: u32,
+    #[serde(flatten)]
+    pub session: SessionRef,
+    pub words: Words,
+    /// The code base it may read; none: an empty folder.
+    pub checkout: Option<Checkout>,
+    pub triage: Triage,
+    pub analyze: Analyze,
+    pub timeouts: Timeouts,
+    /// Files of the item for the agent to look at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<Files>,
+    /// The server's patience, in milliseconds.
+    pub patience_ms: u64,
+}
+
+/// All that an agent is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Words {
+    pub system: String,
+    pub user: String,
+    pub schema: serde_json::Value,
+}
+
+/// Files of an item: what stands in the prompt for their folder, and each by name, in base64.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Files {
+    pub marker: String,
+    pub files: Vec<(String, String)>,
+}
+
+/// A code base by name and commit: every host has its own copy of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkout {
+    pub name: String,
+    pub commit: String,
+}
+
+impl Order {
+    /// The order for a job, with the coordinator's limits.
+    pub fn new(job: &Job, checkout: Option<Checkout>, config: &Config) -> Self {
+        let Rendered { system, user, schema } = job.prompt.clone();
+        Self {
+            wire: WIRE,
+            session: job.session.clone(),
+            words: Words { system, user, schema },
+            checkout,
+            triage: config.triage.clone(),
+            analyze: job.analyze.clone().unwrap_or_else(|| config.analyze.clone()),
+            timeouts: config.timeouts.clone(),
+            files: job.attached.as_ref().map(|attached| Files {
+                marker: attached.marker.clone(),
+                files: attached
+                    .files
+                    .iter()
+                    .map(|file| (file.name.clone(), STANDARD.encode(&file.bytes)))
+                    .collect(),
+            }),
+            patience_ms: u64::try_from(config.fleet.lease.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// What the agent is told.
+    pub fn prompt(&self) -> Rendered {
+        let Words { system, user, schema } = self.words.clone();
+        Rendered { system, user, schema }
+    }
+
+    /// The files for the agent to look at. One whose bytes cannot be read is left out.
+    pub fn attached(&self) -> Option<Attached> {
+        let Files { marker, files } = self.files.clone()?;
+        let files = files
+            .into_iter()
+            .filter_map(|(name, bytes)| {
+                Some(AttachedFile { name, bytes: STANDARD.decode(bytes).ok()? })
+            })
+            .collect();
+        Some(Attached { marker, files })
+    }
+
+    /// A host's configuration for this session: its own agent, machine and repositories, the
+    /// coordinator's limits.
+    pub fn config_on(&self, host: &Config) -> Config {
+        Config {
+            triage: self.triage.clone(),
+            analyze: self.analyze.clone(),
+            timeouts: self.timeouts.clone(),
+            ..host.clone()
+        }
+    }
+}
+
+/// What a worker tells with every beat: below two kilobytes, and no text of an item.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Beat {
+    pub host: String,
+    /// Version of the worker's heartbeat.
+    pub build: String,
+    /// The agent's process on its host, once it runs.
+    pub pid: Option<u32>,
+    /// Containment in force.
+    pub tier: String,
+    pub model: Option<String>,
+    pub liveness: Option<Liveness>,
+}
+
+/// How a session ended, told by the host that ran it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    pub session: SessionId,
+    pub host: String,
+    pub end: SessionEnd,
+}
+
+/// What a host knows of a session it is asked about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "one at a time")]
+pub enum Report {
+    Ended(Done),
+    Running,
+    Unknown,
+}
+
+/// What the holder of the right to run tells with every beat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    pub host: String,
+    pub pid: u32,
+    /// Runs of this state so far: a lower one is an old copy of the state.
+    pub generation: i64,
+}

@@ -1,0 +1,189 @@
+//! The right to run, over hosts: one execution per state that the coordinator takes and beats itself.
+//! A second coordinator finds it taken; one that died loses it after the server's patience; a copy of
+//! the state that is older than the last run is recognised by its generation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use super::engine::{Described, Engine, EngineError, Held, Start, Started, What};
+use super::order::{Holder, Task};
+use super::{Names, own_host};
+use crate::process;
+use crate::session::{StopHandle, StopReason};
+use crate::settings::Fleet;
+use crate::store::{Journal, StoreError};
+
+/// The server's patience with a coordinator.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How long the coordinator's own task may wait for it.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+/// Beyond the longest run.
+const LONGEST: Duration = Duration::from_hours(48);
+
+/// Why this process may not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RightError {
+    #[error(
+        "another coordinator of this state is running ({0}); of two, one works. It loses the right \
+         a minute after it stops"
+    )]
+    Held(String),
+    #[error(
+        "this state is an old copy: it has seen {own} runs, and the fleet's last run was number \
+         {newest} on {host}. Restore the newest copy of the state; a run on this one would pay for \
+         items again"
+    )]
+    OldCopy { own: i64, newest: i64, host: String },
+    #[error("{0}")]
+    Engine(#[from] EngineError),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+/// The right of one run: taken when it is first needed, given back at the end.
+pub struct RunRight {
+    engine: Engine,
+    journal: Journal,
+    fleet: Fleet,
+    /// Ends the run when the right is lost.
+    run: StopHandle,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    id: String,
+    token: Vec<u8>,
+    beats: JoinHandle<()>,
+}
+
+impl RunRight {
+    pub fn new(engine: Engine, journal: Journal, fleet: &Fleet, run: StopHandle) -> Self {
+        Self { engine, journal, fleet: fleet.clone(), run, kept: Mutex::new(None) }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE.min(self.fleet.lease)
+    }
+
+    /// Takes it, unless this run has it.
+    pub async fn take(&self) -> Result<(), RightError> {
+        let mut kept = self.kept.lock().await;
+        if kept.is_some() {
+            return Ok(());
+        }
+        let names = Names::new(&self.fleet, &self.journal.state_id().await?);
+        let id = names.run();
+        if let Some(found) = self.engine.describe(&id).await? {
+            self.ensure_free(&id, &found).await?;
+        }
+        let generation = self.journal.next_generation().await?;
+        let queue = format!("{}-run-{}", names.queue(), uuid::Uuid::now_v7().simple());
+        let start = Start {
+            id: &id,
+            queue: &queue,
+            task: &Task::Run,
+            wait: TAKEN_WITHIN,
+            limit: LONGEST,
+            patience: Some(self.patience()),
+            again: true,
+        };
+        if self.engine.start(start).await? == Started::Known {
+            return Err(RightError::Held("it began just now".to_owned()));
+        }
+        let polled = tokio::time::timeout(TAKEN_WITHIN, self.engine.poll(&queue)).await;
+        let Ok(Some(task)) = polled.unwrap_or(Ok(None)) else {
+            let why = "its own task did not come back".to_owned();
+            return Err(EngineError::Unreachable(self.fleet.address.clone(), why).into());
+        };
+        let host = own_host(&self.fleet);
+        let holder = Holder { host, pid: std::process::id(), generation };
+        self.engine.beat(&id, &task.token, &holder, TAKEN_WITHIN).await?;
+        let keeper = Keeper {
+            engine: self.engine.clone(),
+            id: id.clone(),
+            token: task.token.clone(),
+            holder,
+            patience: self.patience(),
+            run: self.run.clone(),
+        };
+        *kept = Some(Kept { id, token: task.token, beats: tokio::spawn(keeper.keep()) });
+        Ok(())
+    }
+
+    async fn ensure_free(&self, id: &str, found: &Described) -> Result<(), RightError> {
+        let details = found.details.as_ref();
+        let holder: Option<Holder> = match details.map(|it| self.engine.open(What::Beat, id, it)) {
+            Some(opened) => Some(opened?),
+            None => None,
+        };
+        let own = self.journal.generation().await?;
+        if let Some(Holder { host, generation, .. }) = &holder
+            && *generation > own
+        {
+            let (newest, host) = (*generation, host.clone());
+            return Err(RightError::OldCopy { own, newest, host });
+        }
+        match holder {
+            _ if !found.is_open => Ok(()),
+            // This process holds the lock of the state on this host, so the other one is gone.
+            Some(holder) if holder.host == own_host(&self.fleet) && is_gone(holder.pid) => {
+                Ok(self.engine.terminate(id, "its process is gone").await?)
+            }
+            Some(holder) => {
+                Err(RightError::Held(format!("on {}, process {}", holder.host, holder.pid)))
+            }
+            None => Err(RightError::Held("it has not said where".to_owned())),
+        }
+    }
+
+    /// Gives it back.
+    pub async fn release(&self) {
+        let Some(kept) = self.kept.lock().await.take() else { return };
+        kept.beats.abort();
+        if let Err(error) = self.engine.complete(&kept.id, &kept.token, &()).await {
+            tracing::warn!(%error, "could not give the right to run back; it ends by itself within a minute");
+        }
+    }
+}
+
+fn is_gone(pid: u32) -> bool {
+    pid == std::process::id() || process::stat(pid).is_none_or(|stat| stat.is_dead())
+}
+
+/// Keeps the right for as long as the run lasts.
+struct Keeper {
+    engine: Engine,
+    id: String,
+    token: Vec<u8>,
+    holder: Holder,
+    patience: Duration,
+    run: StopHandle,
+}
+
+impl Keeper {
+    async fn keep(self) {
+        let mut heard = tokio::time::Instant::now();
+        let longest = self.patience - self.patience / 8;
+        loop {
+            tokio::time::sleep(self.patience / 6).await;
+            let (sent, limit) = (tokio::time::Instant::now(), self.patience / 6);
+            match self.engine.beat(&self.id, &self.token, &self.holder, limit).await {
+                Ok(Held::Yes | Held::CancelRequested) => heard = sent,
+                Ok(Held::No) => break,
+                Err(_) if heard.elapsed() < longest => {}
+                // Sessions of this run go on at their hosts; the next run takes their ends.
+                Err(_) => break,
+            }
+        }
+        tracing::error!("lost the right to run on this state; ending the run");
+        self.run.stop(StopReason::LeaseLost);
+    }
+}
+
+/// For whoever builds the edges of a run.
+pub fn shared(engine: Engine, journal: Journal, fleet: &Fleet, run: StopHandle) -> Arc<RunRight> {
+    Arc::new(RunRight::new(engine, journal, fleet, run))
+}

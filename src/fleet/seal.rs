@@ -1,0 +1,182 @@
+//! What the server stores of an order or an end: packed and sealed, so that nobody without the
+//! fleet's key can read it, and bound to the execution it belongs to, so that it is no use elsewhere.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+/// Nothing that travels is larger once it is unpacked.
+const MOST_UNPACKED: u64 = 64 << 20;
+
+/// Why something could not be sealed or opened.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SealError {
+    #[error("cannot read [fleet] key_file {0}: {1}")]
+    Unreadable(String, String),
+    #[error(
+        "[fleet] key_file {0} holds no usable key: write 32 random bytes as base64 on one line \
+         (`openssl rand -base64 32`), the same on every host; more lines are older keys"
+    )]
+    NotAKey(String),
+    #[error("[fleet] key_file {0} can be read by other users: chmod 600 {0}")]
+    OpenToOthers(String),
+    #[error(
+        "it is sealed with another key ({0}) than those in [fleet] key_file: every host of a fleet \
+         needs the same one"
+    )]
+    OtherKey(String),
+    #[error("it was changed on its way or belongs to another session")]
+    Broken,
+    #[error("it is not in the form that this version knows: {0}")]
+    Form(String),
+}
+
+/// The keys of a fleet: the first one seals, each one opens.
+pub struct Seal {
+    keys: Vec<(String, LessSafeKey)>,
+    random: SystemRandom,
+}
+
+impl Seal {
+    /// From the key file.
+    pub fn read(path: &Path) -> Result<Self, SealError> {
+        let shown = path.display().to_string();
+        let unreadable =
+            |error: std::io::Error| SealError::Unreadable(shown.clone(), error.to_string());
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let mode = std::fs::metadata(path).map_err(unreadable)?;
+        if std::os::unix::fs::MetadataExt::mode(&mode) & 0o077 != 0 {
+            return Err(SealError::OpenToOthers(shown));
+        }
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let keys: Option<Vec<_>> = lines.map(key).collect();
+        match keys {
+            Some(keys) if !keys.is_empty() => Ok(Self { keys, random: SystemRandom::new() }),
+            _ => Err(SealError::NotAKey(shown)),
+        }
+    }
+
+    /// What the key that seals is called: nothing can be learnt about it from that.
+    pub fn key_id(&self) -> &str {
+        self.keys.first().map_or("", |(id, _)| id)
+    }
+
+    /// Packs and seals a value for one purpose, such as the end of one session.
+    pub fn seal(
+        &self,
+        purpose: &str,
+        value: &impl Serialize,
+    ) -> Result<(String, Vec<u8>), SealError> {
+        let form = |error: &dyn std::fmt::Display| SealError::Form(error.to_string());
+        let plain = serde_json::to_vec(value).map_err(|error| form(&error))?;
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(&plain).map_err(|error| form(&error))?;
+        let mut data = packer.finish().map_err(|error| form(&error))?;
+        let Some((id, key)) = self.keys.first() else { return Err(SealError::Broken) };
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).map_err(|_| SealError::Broken)?;
+        let unique = Nonce::assume_unique_for_key(nonce);
+        key.seal_in_place_append_tag(unique, Aad::from(purpose.as_bytes()), &mut data)
+            .map_err(|_| SealError::Broken)?;
+        let mut sealed = nonce.to_vec();
+        sealed.append(&mut data);
+        Ok((id.clone(), sealed))
+    }
+
+    /// Opens what was sealed for the same purpose.
+    pub fn open<T: DeserializeOwned>(
+        &self,
+        purpose: &str,
+        key_id: &str,
+        sealed: &[u8],
+    ) -> Result<T, SealError> {
+        let found = self.keys.iter().find(|(id, _)| id == key_id);
+        let (_, key) = found.ok_or_else(|| SealError::OtherKey(key_id.to_owned()))?;
+        let (nonce, data) = sealed.split_at_checked(NONCE_LEN).ok_or(SealError::Broken)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| SealError::Broken)?;
+        let mut data = data.to_vec();
+        let packed = key
+            .open_in_place(nonce, Aad::from(purpose.as_bytes()), &mut data)
+            .map_err(|_| SealError::Broken)?;
+        let mut plain = Vec::new();
+        let mut unpacker = GzDecoder::new(&*packed).take(MOST_UNPACKED);
+        unpacker.read_to_end(&mut plain).map_err(|_| SealError::Broken)?;
+        serde_json::from_slice(&plain).map_err(|error| SealError::Form(error.to_string()))
+    }
+}
+
+fn key(line: &str) -> Option<(String, LessSafeKey)> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(line).ok()?;
+    let key = UnboundKey::new(&AES_256_GCM, &bytes).ok()?;
+    let digest = Sha256::digest([b"heartbeat key ", bytes.as_slice()].concat());
+    let id = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    Some((id, LessSafeKey::new(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn written(text: &str, mode: u32) -> Result<Seal, SealError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        Seal::read(&path)
+    }
+
+    fn line(byte: u8) -> String {
+        base64::engine::general_purpose::STANDARD.encode([byte; 32])
+    }
+
+    #[test]
+    fn only_the_same_key_opens_and_only_for_the_same_purpose() {
+        let seal = written(&line(1), 0o600).unwrap();
+        let text = "Checkout fails on the 3rd retry".repeat(40);
+        let (id, sealed) = seal.seal("end hb/a/1", &text).unwrap();
+        assert!(!String::from_utf8_lossy(&sealed).contains("Checkout"));
+        assert_eq!(seal.open::<String>("end hb/a/1", &id, &sealed).unwrap(), text);
+        let moved = seal.open::<String>("end hb/a/2", &id, &sealed);
+        assert!(matches!(moved, Err(SealError::Broken)), "an end of another session");
+        let other = written(&line(2), 0o600).unwrap();
+        assert!(matches!(other.open::<String>("x", &id, &sealed), Err(SealError::OtherKey(_))));
+        for at in 0..sealed.len() {
+            let mut damaged = sealed.clone();
+            damaged[at] ^= 1;
+            assert!(seal.open::<String>("end hb/a/1", &id, &damaged).is_err());
+        }
+        for short in 0..NONCE_LEN + 4 {
+            assert!(seal.open::<String>("end hb/a/1", &id, &sealed[..short]).is_err());
+        }
+        let (_, twice) = seal.seal("end hb/a/1", &text).unwrap();
+        assert_ne!(sealed, twice);
+    }
+
+    #[test]
+    fn a_new_key_seals_while_the_old_one_still_opens() {
+        let old = written(&line(1), 0o600).unwrap();
+        let both = written(&format!("{}\n{}\n", line(2), line(1)), 0o600).unwrap();
+        let (id, sealed) = old.seal("p", &7).unwrap();
+        assert_eq!(both.open::<u32>("p", &id, &sealed).unwrap(), 7);
+        assert_ne!(both.key_id(), old.key_id());
+    }
+
+    #[test]
+    fn a_key_file_that_is_no_use_says_what_to_write() {
+        for text in ["", "abc", "AAAA", &"A".repeat(44)] {
+            let error = written(text, 0o600).err().unwrap().to_string();
+            assert!(error.contains("openssl rand -base64 32"), "{error}");
+        }
+        assert!(matches!(written(&line(1), 0o644).err(), Some(SealError::OpenToOthers(_))));
+    }
+}

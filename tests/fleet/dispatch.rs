@@ -1,0 +1,134 @@
+//! A fleet without a fault: every host works, the cap is the fleet's, nothing can be read by others.
+
+use std::time::Duration;
+
+use support::eventually;
+
+use crate::world::{GRACE, HEARTBEAT, OPEN_ITEMS, Watch, World, tail};
+
+/// Contract row: none. Three hosts with four slots each, cap six.
+#[test]
+fn thirty_items_run_once_each_on_several_hosts_below_the_cap() {
+    let Some(world) = World::new(60) else { return };
+    world.agent.set_pace(300);
+    let watch = Watch::over(&world);
+    let workers: Vec<_> = ["w0", "w1", "w2"].map(|host| world.ready_worker(host, 4)).into();
+    let runs = world.run_until_done(6, 3);
+    world.assert_whole(&watch, 6);
+    let findings = world.figure("SELECT count(*) FROM findings");
+    let starts = world.agent.starts();
+    let hosts = world.figure("SELECT count(DISTINCT host) FROM sessions WHERE host <> ''");
+    println!(
+        "{findings} findings, {starts} starts, {runs} runs, {hosts} hosts, at most {} at once",
+        watch.most_agents()
+    );
+    assert!(findings >= 20, "{findings}");
+    assert_eq!(runs, 1, "one run is enough");
+    assert_eq!(hosts, 3, "every host worked");
+    assert!(watch.most_agents() >= 4, "side by side: {}", watch.most_agents());
+    for worker in &workers {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
+        let of =
+            |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        println!("worker {} {}", of("RssAnon"), of("VmRSS"));
+    }
+    assert_no_text_at_the_server(&world);
+}
+
+/// What people wrote and what the agent's credential is are not in the server's files.
+fn assert_no_text_at_the_server(world: &World) {
+    let titles: Vec<String> = {
+        let database = world.database("coordinator");
+        let mut rows = database.prepare("SELECT title FROM heartbeat_state").unwrap();
+        rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let mut stored = Vec::new();
+    for end in ["", "-wal"] {
+        let path = format!("{}{end}", world.server_database().display());
+        stored.extend(std::fs::read(path).unwrap_or_default());
+    }
+    let holds = |word: &str| stored.windows(word.len()).any(|window| window == word.as_bytes());
+    assert!(
+        holds("heartbeat-default-w1"),
+        "the queue's name is there, so this looks at the right place"
+    );
+    for word in ["test-key-of-the-agent", "You are", "src/cart.rs", "likely_causes", "verdicts"] {
+        assert!(!holds(word), "{word:?} can be read in the server's database");
+    }
+    let read: Vec<_> = titles.iter().filter(|title| title.len() > 12 && holds(title)).collect();
+    assert!(titles.len() > 20 && read.is_empty(), "{read:?}");
+}
+
+/// Contract row: cancel. Heard with the next beat, ended within the grace.
+#[test]
+fn a_session_on_another_host_is_ended_by_kill() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(60_000);
+    let _worker = world.ready_worker("w0", 4);
+    let mut run = world.once(2);
+    eventually("a session on a host", || {
+        world.figure("SELECT count(*) FROM heartbeat_active_sessions WHERE host = 'w0'") > 0
+    });
+    eventually("its agent", || world.agent.starts() > 0);
+    let config = world.coordinator_config("coordinator", 2);
+    let began = std::time::Instant::now();
+    let args = ["kill", "--all", "--yes"];
+    let killed = world.command(&config, "coordinator", &args).status().unwrap();
+    let took = began.elapsed();
+    assert!(killed.success(), "{}", tail(&world.said("coordinator")));
+    println!("kill took {took:?}");
+    // Twice what is promised: a beat, the grace and a second, on a machine that is busy.
+    let beat = Duration::from_secs(2);
+    assert!(took < (beat + GRACE + Duration::from_secs(1)) * 3, "{took:?}");
+    run.signal(nix::sys::signal::Signal::SIGTERM);
+    run.wait();
+    eventually("nothing left", || world.session_processes().is_empty());
+    assert_eq!(world.figure("SELECT count(*) FROM heartbeat_active_sessions"), 0);
+}
+
+/// A worker that is asked to stop ends its sessions, and nobody pays for it with an attempt.
+#[test]
+fn a_stopped_worker_gives_its_sessions_back() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(2_500);
+    let watch = Watch::over(&world);
+    let mut first = world.ready_worker("w0", 4);
+    let mut run = world.once(3);
+    eventually("agents on it", || world.agent.starts() >= 1);
+    first.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(first.wait(), Some(143));
+    let _second = world.ready_worker("w1", 4);
+    world.agent.set_pace(100);
+    run.wait();
+    if world.figure(OPEN_ITEMS) > 0 {
+        world.run_until_done(3, 4);
+    }
+    world.assert_whole(&watch, 3);
+    let counted = world.figure("SELECT count(*) FROM attempts WHERE counted = 1");
+    assert_eq!(counted, world.figure("SELECT count(*) FROM findings"), "one attempt each");
+}
+
+/// The real program on a worker's state shows where sessions run.
+#[test]
+fn status_names_the_host() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(5_000);
+    let _worker = world.ready_worker("w0", 4);
+    let mut run = world.once(2);
+    eventually("a session on a host", || {
+        world.figure("SELECT count(*) FROM heartbeat_active_sessions WHERE host = 'w0'") > 0
+    });
+    let config = world.coordinator_config("coordinator", 2);
+    let status = std::process::Command::new(HEARTBEAT)
+        .args(["status", "--config"])
+        .arg(&config)
+        .arg("--state-dir")
+        .arg(world.path().join("coordinator"))
+        .env("TRACKER_TOKEN", "t")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(text.contains("on w0"), "{text}");
+    run.signal(nix::sys::signal::Signal::SIGTERM);
+    run.wait();
+}

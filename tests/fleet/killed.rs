@@ -1,0 +1,179 @@
+//! Hosts, server and coordinator that die in the middle: nothing lost, nothing applied twice, never
+//! more than the cap.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use support::eventually;
+
+use crate::world::{LEASE, OPEN_ITEMS, Watch, World, tail};
+
+const ON_HOSTS: &str = "SELECT count(*) FROM heartbeat_active_sessions WHERE host <> ''";
+
+/// Waits until so many deep sessions run on hosts.
+fn under_way(world: &World, sessions: i64) {
+    let sql = "SELECT count(*) FROM heartbeat_active_sessions WHERE host <> '' AND stage = 'deep'";
+    eventually("sessions on hosts", || world.figure(sql) >= sessions);
+}
+
+fn finish(world: &World, watch: &Watch, cap: u32) {
+    world.agent.set_pace(50);
+    if world.figure(OPEN_ITEMS) > 0 {
+        world.run_until_done(cap, 6);
+    }
+    world.assert_whole(watch, cap);
+}
+
+/// Starts that were repeated: agents beyond one for each item and each triage.
+fn re_runs(world: &World) -> i64 {
+    let deep = "SELECT count(*) FROM attempts WHERE counted = 1";
+    world.figure(deep) - world.figure("SELECT count(*) FROM findings")
+}
+
+#[test]
+fn sessions_of_a_host_that_dies_are_run_again_elsewhere() {
+    let Some(world) = World::new(40) else { return };
+    world.agent.set_pace(100);
+    let watch = Watch::over(&world);
+    let mut doomed = world.ready_worker("w0", 4);
+    let mut run = world.once(3);
+    eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
+    world.agent.set_pace(30_000);
+    under_way(&world, 2);
+    let other = world.ready_worker("w1", 4);
+    doomed.kill();
+    let (died, before) = (Instant::now(), world.agent.starts());
+    world.agent.set_pace(50);
+    run.wait();
+    finish(&world, &watch, 3);
+    let _ = (died, before);
+    println!("{} re-runs after a lost host", re_runs(&world));
+    drop(other);
+}
+
+#[test]
+fn a_host_that_comes_back_tells_at_once_what_it_lost() {
+    let Some(world) = World::new(40) else { return };
+    world.agent.set_pace(100);
+    let watch = Watch::over(&world);
+    let mut worker = world.ready_worker("w0", 4);
+    let mut run = world.once(3);
+    eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
+    world.agent.set_pace(30_000);
+    under_way(&world, 2);
+    let lost = world.figure(ON_HOSTS);
+    worker.kill();
+    world.agent.set_pace(50);
+    let back = Instant::now();
+    let _again = world.worker("w0", 4);
+    let ended = "SELECT count(*) FROM sessions WHERE outcome LIKE '%orphaned%'";
+    eventually("their ends", || world.figure(ended) >= lost);
+    let took = back.elapsed();
+    println!("{lost} lost sessions were told {took:?} after the restart");
+    // By the stored tokens, not by the server's patience.
+    assert!(took < LEASE / 2, "{took:?}");
+    run.wait();
+    finish(&world, &watch, 3);
+}
+
+#[test]
+fn a_host_that_stood_still_has_ended_its_sessions_and_starts_nothing_stale() {
+    let Some(world) = World::new(40) else { return };
+    world.agent.set_pace(100);
+    let watch = Watch::over(&world);
+    let worker = world.ready_worker("w0", 4);
+    let mut run = world.once(3);
+    eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
+    world.agent.set_pace(60_000);
+    under_way(&world, 2);
+    worker.signal(Signal::SIGSTOP);
+    let stopped = Instant::now();
+    eventually("the keepers' own end", || world.live_agents() == 0);
+    let took = stopped.elapsed();
+    println!(
+        "agents of a frozen host were gone after {took:?}, the server's patience is {LEASE:?}"
+    );
+    let _other = world.ready_worker("w1", 4);
+    world.agent.set_pace(50);
+    run.wait();
+    worker.signal(Signal::SIGCONT);
+    finish(&world, &watch, 3);
+}
+
+#[test]
+fn a_short_outage_of_the_server_costs_nothing() {
+    let Some(mut world) = World::new(40) else { return };
+    world.agent.set_pace(2_500);
+    let watch = Watch::over(&world);
+    let _worker = world.ready_worker("w0", 6);
+    let mut run = world.once(4);
+    under_way(&world, 3);
+    world.kill_server();
+    std::thread::sleep(Duration::from_secs(2));
+    world.start_server();
+    run.wait();
+    finish(&world, &watch, 4);
+    assert_eq!(re_runs(&world), 0, "{}", tail(&world.said("coordinator")));
+}
+
+/// Longer than the server's patience: sessions that ended meanwhile are asked for at their host.
+#[test]
+fn what_ended_during_a_long_outage_is_reported_and_not_run_again() {
+    let Some(mut world) = World::new(40) else { return };
+    world.agent.set_pace(3_000);
+    let watch = Watch::over(&world);
+    let _worker = world.ready_worker("w0", 6);
+    let mut run = world.once(4);
+    under_way(&world, 4);
+    world.kill_server();
+    let starts = world.agent.starts();
+    std::thread::sleep(LEASE + Duration::from_secs(2));
+    world.start_server();
+    run.wait();
+    finish(&world, &watch, 4);
+    println!("{} re-runs of {starts} starts after an outage beyond the patience", re_runs(&world));
+    assert_eq!(re_runs(&world), 0, "{}", tail(&world.said("coordinator")));
+}
+
+#[test]
+fn a_coordinator_that_dies_takes_its_sessions_up_again() {
+    let Some(world) = World::new(40) else { return };
+    world.agent.set_pace(4_000);
+    let watch = Watch::over(&world);
+    let _worker = world.ready_worker("w0", 6);
+    let mut run = world.once(4);
+    under_way(&world, 3);
+    run.kill();
+    assert!(world.figure(ON_HOSTS) >= 3, "its rows stay");
+    let mut again = world.once(4);
+    again.wait();
+    finish(&world, &watch, 4);
+    assert_eq!(re_runs(&world), 0, "{}", tail(&world.said("coordinator")));
+}
+
+#[test]
+fn a_storm_over_hosts_and_coordinator_loses_nothing() {
+    let Some(world) = World::new(90) else { return };
+    world.agent.set_pace(1_500);
+    let watch = Watch::over(&world);
+    let mut w0 = world.ready_worker("w0", 6);
+    let mut w1 = world.ready_worker("w1", 6);
+    let mut run = world.once(8);
+    under_way(&world, 5);
+    w0.kill();
+    std::thread::sleep(Duration::from_secs(1));
+    run.kill();
+    let mut again = world.once(8);
+    let _w0 = world.worker("w0", 6);
+    under_way(&world, 3);
+    w1.kill();
+    let _w1 = world.worker("w1", 6);
+    again.wait();
+    finish(&world, &watch, 8);
+    println!(
+        "{} starts, {} findings, at most {} agents at once",
+        world.agent.starts(),
+        world.figure("SELECT count(*) FROM findings"),
+        watch.most_agents()
+    );
+}

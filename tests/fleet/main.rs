@@ -1,0 +1,20 @@
+//! Sessions on several hosts: a real server, real coordinators and workers as processes, the scripted
+//! agent. Everything is counted by the agents themselves and by the coordinator's rows.
+//!
+//! `tests/run` installs the server and names it in HEARTBEAT_TEST_TEMPORAL.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, prints figures, and starts what it is about"
+)]
+
+mod bad_input;
+mod both;
+mod cut_off;
+mod dispatch;
+mod killed;
+mod rivals;
+mod world;

@@ -1,0 +1,126 @@
+//! Two of everything: the same id at once, two coordinators of one state, an old copy of a state.
+
+use std::time::{Duration, Instant};
+
+use heartbeat::fleet::engine::{Engine, Start, Started};
+use heartbeat::fleet::order::Task;
+use heartbeat::settings::Environment;
+use support::conformance;
+use support::eventually;
+
+use crate::world::{LEASE, Process, World, tail};
+
+pub fn engine(world: &World) -> Engine {
+    let mut config = conformance::config(&world.agent);
+    config.fleet.address = world.address();
+    config.fleet.key_file = world.key();
+    Engine::new(&config.fleet, &Environment::new(std::env::vars_os()), "test").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_eight_starts_of_one_id_one_is_taken() {
+    let Some(world) = World::new(24) else { return };
+    let engine = engine(&world);
+    let mut starts = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let engine = engine.clone();
+        starts.spawn(async move {
+            let second = Duration::from_secs(1);
+            let start = Start {
+                id: "hb/rivals/one",
+                queue: "nobody",
+                task: &Task::Void,
+                wait: second,
+                limit: second,
+                patience: None,
+                again: false,
+            };
+            engine.start(start).await.unwrap()
+        });
+    }
+    let all = starts.join_all().await;
+    assert_eq!(all.iter().filter(|one| **one == Started::New).count(), 1, "{all:?}");
+    let second = Duration::from_secs(1);
+    let late = Start {
+        id: "hb/rivals/one",
+        queue: "nobody",
+        task: &Task::Void,
+        wait: second,
+        limit: second,
+        patience: None,
+        again: false,
+    };
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        engine.start(late).await.unwrap(),
+        Started::Known,
+        "refused for ever, also after its end"
+    );
+}
+
+fn copy_state(world: &World, to: &str) {
+    let (from, to) = (world.path().join("coordinator"), world.path().join(to));
+    std::fs::create_dir_all(&to).unwrap();
+    for name in ["heartbeat.db", "heartbeat.db-wal"] {
+        if from.join(name).exists() {
+            std::fs::copy(from.join(name), to.join(name)).unwrap();
+        }
+    }
+}
+
+fn rival(world: &World, host: &str) -> Process {
+    let config = world.coordinator_config(host, 2);
+    Process::start(&mut world.command(&config, host, &["--once", "--quiet", "--json"]))
+}
+
+/// Contract rows: a second coordinator waits; the holder's death frees the right after the patience;
+/// a copy of the state from before the last run is refused.
+#[test]
+fn of_two_coordinators_one_works_and_an_old_copy_never_does() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(30_000);
+    let _worker = world.ready_worker("w0", 4);
+    let mut holder = world.once(2);
+    eventually("a session", || {
+        world.figure("SELECT count(*) FROM heartbeat_active_sessions WHERE host <> ''") > 0
+    });
+    copy_state(&world, "rival");
+    copy_state(&world, "old");
+    let mut second = rival(&world, "rival");
+    assert_eq!(second.wait(), Some(75), "{}", tail(&world.said("rival")));
+    assert!(world.said("rival").contains("another coordinator of this state is running"));
+    holder.kill();
+    let died = Instant::now();
+    world.agent.set_pace(50);
+    let took = loop {
+        let code = rival(&world, "rival").wait();
+        if code != Some(75) {
+            break died.elapsed();
+        }
+        assert!(died.elapsed() < LEASE * 6, "{}", tail(&world.said("rival")));
+    };
+    println!("another host took over {took:?} after the holder's death; patience {LEASE:?}");
+    let mut late = rival(&world, "old");
+    assert_eq!(late.wait(), Some(74), "{}", tail(&world.said("old")));
+    assert!(
+        world.said("old").contains("this state is an old copy"),
+        "{}",
+        tail(&world.said("old"))
+    );
+}
+
+/// The same state on the same host needs not wait for the server's patience.
+#[test]
+fn a_coordinator_that_restarts_on_its_host_goes_on_at_once() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(2_000);
+    let _worker = world.ready_worker("w0", 4);
+    let mut first = world.once(2);
+    eventually("a session", || {
+        world.figure("SELECT count(*) FROM heartbeat_active_sessions WHERE host <> ''") > 0
+    });
+    first.kill();
+    world.agent.set_pace(50);
+    let code = world.once(2).wait();
+    assert_ne!(code, Some(75), "{}", tail(&world.said("coordinator")));
+}
