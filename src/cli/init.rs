@@ -10,9 +10,12 @@ use serde::Serialize;
 
 use super::confirm::confirm;
 use super::error::CommandError;
+use super::init_checks::{
+    OFF, check_address, check_agent, check_budget, check_cron, check_dashboard, check_first_run,
+    check_zone,
+};
 use crate::config::{FlagValue, render_init};
 use crate::report::moment::local_zone_name;
-use crate::schedule::Schedule;
 
 /// Arguments of `heartbeat init`.
 #[derive(Debug, Clone, Args)]
@@ -60,9 +63,6 @@ pub struct InitArgs {
 
 /// The default of `budget.per_run`, in US dollars.
 const PER_RUN: f64 = 5.0;
-
-/// No dashboard.
-const OFF: &str = "off";
 
 /// Questions are asked only when no answer was passed as a flag.
 pub fn wants_to_be_asked(args: &InitArgs) -> bool {
@@ -155,49 +155,6 @@ fn start_of(kind: Option<&str>) -> Option<(&'static str, &'static str)> {
         "github" => Some(("GITHUB_TOKEN", "")),
         "jira" => Some(("JIRA_TOKEN", "statusCategory != Done")),
         _ => None,
-    }
-}
-
-fn check_address(answer: &str) -> Result<(), String> {
-    match answer.starts_with("https://") || answer.starts_with("http://") {
-        true => Ok(()),
-        false => Err("a URL starts with https://".into()),
-    }
-}
-
-fn check_cron(answer: &str) -> Result<(), String> {
-    Schedule::parse(answer, "UTC").map(drop).map_err(|error| error.to_string())
-}
-
-fn check_zone(answer: &str) -> Result<(), String> {
-    Schedule::parse("0 0 * * *", answer).map(drop).map_err(|error| error.to_string())
-}
-
-fn check_first_run(answer: &str) -> Result<(), String> {
-    match answer {
-        "ask" | "baseline" | "process" => Ok(()),
-        _ => Err("write baseline, process or ask".into()),
-    }
-}
-
-fn check_agent(answer: &str) -> Result<(), String> {
-    match answer {
-        "claude" | "codex" | "copilot" => Ok(()),
-        _ => Err("write claude, codex or copilot".into()),
-    }
-}
-
-fn check_dashboard(answer: &str) -> Result<(), String> {
-    match answer == OFF || answer.parse::<std::net::SocketAddr>().is_ok() {
-        true => Ok(()),
-        false => Err(format!("write an address such as 127.0.0.1:7979, or {OFF}")),
-    }
-}
-
-fn check_budget(answer: &str) -> Result<(), String> {
-    match answer.parse::<f64>() {
-        Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(()),
-        _ => Err("write an amount such as 20 or 7.50".into()),
     }
 }
 

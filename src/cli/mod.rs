@@ -13,6 +13,7 @@ mod dashboard;
 mod dry;
 mod feedback;
 mod init;
+mod init_checks;
 mod invocation;
 mod items;
 pub mod selftest;

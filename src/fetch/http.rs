@@ -2,7 +2,6 @@
 //! is safe, and classified when they fail. What differs between trackers is in [`Dialect`].
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::credential::Credential;
 use super::failure::{BODY_TOO_LONG, Failure, RequestInfo, proxy_needs_credential};
+use super::http_error::{is_certificate_error, root_cause};
 use super::memory::Notebook;
 use super::retry::RetryPolicy;
 use super::{Cause, Connection, FetchError, client, json};
@@ -483,31 +483,4 @@ fn is_retryable(failure: &Failure) -> bool {
         FailureClass::Throttled => failure.retry_after.is_some_and(|delay| delay <= LONGEST_WAIT),
         _ => false,
     }
-}
-
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
-}
-
-fn is_certificate_error(error: &reqwest::Error) -> bool {
-    let mut next: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(cause) = next {
-        if cause.downcast_ref::<rustls::Error>().is_some_and(is_about_certificates) {
-            return true;
-        }
-        let wrapped = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        next = match wrapped {
-            Some(inner) => Some(inner),
-            None => cause.source(),
-        };
-    }
-    false
-}
-
-fn is_about_certificates(error: &rustls::Error) -> bool {
-    matches!(error, rustls::Error::InvalidCertificate(_))
 }

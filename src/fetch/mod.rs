@@ -14,6 +14,7 @@ mod failure;
 pub mod github;
 mod guarded;
 mod http;
+mod http_error;
 pub mod jira;
 mod json;
 mod look_back;

@@ -1,0 +1,49 @@
+//! What an answer to `heartbeat init` must look like, in words for the person who typed it.
+
+use crate::schedule::Schedule;
+
+/// Instead of an address: no dashboard.
+pub(super) const OFF: &str = "off";
+
+pub(super) fn check_address(answer: &str) -> Result<(), String> {
+    match answer.starts_with("https://") || answer.starts_with("http://") {
+        true => Ok(()),
+        false => Err("a URL starts with https://".into()),
+    }
+}
+
+pub(super) fn check_cron(answer: &str) -> Result<(), String> {
+    Schedule::parse(answer, "UTC").map(drop).map_err(|error| error.to_string())
+}
+
+pub(super) fn check_zone(answer: &str) -> Result<(), String> {
+    Schedule::parse("0 0 * * *", answer).map(drop).map_err(|error| error.to_string())
+}
+
+pub(super) fn check_first_run(answer: &str) -> Result<(), String> {
+    match answer {
+        "ask" | "baseline" | "process" => Ok(()),
+        _ => Err("write baseline, process or ask".into()),
+    }
+}
+
+pub(super) fn check_agent(answer: &str) -> Result<(), String> {
+    match answer {
+        "claude" | "codex" | "copilot" => Ok(()),
+        _ => Err("write claude, codex or copilot".into()),
+    }
+}
+
+pub(super) fn check_dashboard(answer: &str) -> Result<(), String> {
+    match answer == OFF || answer.parse::<std::net::SocketAddr>().is_ok() {
+        true => Ok(()),
+        false => Err(format!("write an address such as 127.0.0.1:7979, or {OFF}")),
+    }
+}
+
+pub(super) fn check_budget(answer: &str) -> Result<(), String> {
+    match answer.parse::<f64>() {
+        Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(()),
+        _ => Err("write an amount such as 20 or 7.50".into()),
+    }
+}
