@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::error::CommandError;
 use crate::app::Overrides;
+use crate::private;
 use crate::settings::{Config, Environment};
 
 const UNIT: &str = "heartbeat.service";
@@ -211,6 +212,11 @@ fn install(
     let failed = || CommandError::io(format!("cannot write {}", file.display()));
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed())?;
+    }
+    // systemd starts no service whose `ReadWritePaths` are not there.
+    for folder in std::iter::once(&facts.state).chain(&facts.writes) {
+        let failed = CommandError::io(format!("cannot create {}", folder.display()));
+        private::create_folder(folder).map_err(failed)?;
     }
     std::fs::write(&file, describe(args.service, facts)).map_err(failed())?;
     Ok(format!("Wrote {}.\n{}", file.display(), next_steps(args.service, facts, &file)))

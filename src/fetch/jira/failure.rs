@@ -244,7 +244,8 @@ mod tests {
     fn status_and_head_decide_in_any_language() {
         use FailureClass as Class;
         let html = ("content-type", "text/html");
-        let cases: [(u16, &[(&'static str, &str)], Class); 14] = [
+        type Case = (u16, &'static [(&'static str, &'static str)], Class);
+        let cases: [Case; 14] = [
             (401, &[], Class::Auth),
             (401, &[("x-failure-category", "FAILURE_CLIENT_SCOPE_CHECK")], Class::Denied),
             (403, &[], Class::Denied),
