@@ -61,6 +61,15 @@ impl Team {
         Self { folder, ado, github, jira }
     }
 
+    fn each_issue_has_at_most_one_comment_and_its_label(&self) {
+        for (number, count) in self.own_comments() {
+            assert!(count <= 1, "#{number} has {count} of our comments");
+            let labels = self.github.labels(github::REPOSITORY, number);
+            let labelled = labels.contains(&"heartbeat".to_owned());
+            assert_eq!(labelled, count == 1, "#{number}: {labels:?}");
+        }
+    }
+
     async fn heartbeat(&self, arguments: &[&str]) -> Output {
         let state = self.folder.path().join("state");
         let mut command = Command::new(BINARY);
@@ -142,11 +151,7 @@ async fn trackers_of_every_kind_share_one_triage_and_each_gets_its_findings() {
     }
     let written: usize = team.own_comments().iter().map(|(_, count)| count).sum();
     assert_eq!(i64::try_from(written).unwrap(), on_github);
-    for (number, count) in team.own_comments() {
-        assert!(count <= 1, "#{number} has {count} of our comments");
-        let labels = team.github.labels(github::REPOSITORY, number);
-        assert_eq!(labels.contains(&"heartbeat".to_owned()), count == 1, "#{number}: {labels:?}");
-    }
+    team.each_issue_has_at_most_one_comment_and_its_label();
     let sessions = team.figure("SELECT count(*) FROM sessions");
     for _ in 0..2 {
         let output = team.heartbeat(&["--once", "--json", "--quiet"]).await;

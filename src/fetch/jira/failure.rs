@@ -243,8 +243,8 @@ mod tests {
     #[test]
     fn status_and_head_decide_in_any_language() {
         use FailureClass as Class;
-        let html = ("content-type", "text/html");
         type Case = (u16, &'static [(&'static str, &'static str)], Class);
+        const HTML: (&str, &str) = ("content-type", "text/html");
         let cases: [Case; 14] = [
             (401, &[], Class::Auth),
             (401, &[("x-failure-category", "FAILURE_CLIENT_SCOPE_CHECK")], Class::Denied),
@@ -254,13 +254,13 @@ mod tests {
                 &[("x-authentication-denied-reason", "CAPTCHA_CHALLENGE; login-url=x")],
                 Class::Auth,
             ),
-            (200, &[html], Class::Auth),
+            (200, &[HTML], Class::Auth),
             (302, &[], Class::Auth),
             (200, &[("content-type", "text/plain")], Class::Config),
             (400, &[], Class::BadQuery),
             (404, &[], Class::Config),
             (410, &[], Class::Config),
-            (429, &[html], Class::Throttled),
+            (429, &[HTML], Class::Throttled),
             (500, &[], Class::Transient),
             (503, &[], Class::Transient),
             (407, &[], Class::Config),

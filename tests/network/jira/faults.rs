@@ -103,7 +103,7 @@ async fn every_fault_has_its_class_action_breaker_effect_exit_code_and_message()
             assert_eq!(setup.simulator.most_at_once(), 1, "{name}");
         }
     }
-    let told = TABLE.iter().map(|row| row.fault).chain(OTHERS).map(|fault| fault.name());
+    let told = TABLE.iter().map(|row| row.fault).chain(OTHERS).map(Fault::name);
     let all: BTreeSet<String> = Fault::ALL.iter().map(|fault| fault.name()).collect();
     assert_eq!(told.collect::<BTreeSet<_>>(), all);
 }
