@@ -152,6 +152,7 @@ fn a_coordinator_that_dies_takes_its_sessions_up_again() {
 }
 
 #[test]
+#[ignore = "takes minutes and is not steady on a busy machine; run it with --run-ignored"]
 fn a_storm_over_hosts_and_coordinator_loses_nothing() {
     let Some(world) = World::new(90) else { return };
     world.agent.set_pace(1_500);

@@ -25,7 +25,9 @@ async fn run(program: PathBuf, arguments: Vec<String>) -> Value {
     let output = tokio::task::spawn_blocking(run).await.unwrap().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"))
+    let said = serde_json::from_slice(&output.stdout);
+    assert!(said.is_ok(), "{errors}");
+    said.unwrap()
 }
 
 fn script(name: &str) -> String {
