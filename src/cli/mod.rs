@@ -279,8 +279,9 @@ impl Context {
         &self,
         args: crate::simulate::ado::SimulateAdoArgs,
     ) -> Result<Code, CommandError> {
-        let ready =
-            |simulator: &crate::simulate::ado::Simulator| print_address(&simulator.base_url());
+        let ready = |simulator: &crate::simulate::ado::Simulator| {
+            self.print_simulator(&simulator.base_url(), "ado", crate::simulate::ado::PROJECT);
+        };
         served(crate::simulate::ado::run(args, ready).await)
     }
 
@@ -288,8 +289,13 @@ impl Context {
         &self,
         args: crate::simulate::github::SimulateGithubArgs,
     ) -> Result<Code, CommandError> {
-        let ready =
-            |simulator: &crate::simulate::github::Simulator| print_address(&simulator.base_url());
+        let ready = |simulator: &crate::simulate::github::Simulator| {
+            self.print_simulator(
+                &simulator.base_url(),
+                "github",
+                crate::simulate::github::REPOSITORY,
+            );
+        };
         served(crate::simulate::github::run(args, ready).await)
     }
 
@@ -297,9 +303,21 @@ impl Context {
         &self,
         args: crate::simulate::jira::SimulateJiraArgs,
     ) -> Result<Code, CommandError> {
-        let ready =
-            |simulator: &crate::simulate::jira::Simulator| print_address(&simulator.base_url());
+        let ready = |simulator: &crate::simulate::jira::Simulator| {
+            self.print_simulator(&simulator.base_url(), "jira", crate::simulate::jira::PROJECT);
+        };
         served(crate::simulate::jira::run(args, ready).await)
+    }
+
+    /// The address for scripts on standard output, the command that uses it for people.
+    fn print_simulator(&self, address: &str, kind: &str, project: &str) {
+        drop(write_out(&format!("{address}\n")));
+        if !self.global.quiet {
+            eprintln!(
+                "Try it: heartbeat init --kind {kind} --base-url {address} --project {project} --repository DIR\n\
+                 Ctrl-C stops it."
+            );
+        }
     }
 
     fn print<T: Serialize>(
@@ -340,10 +358,6 @@ fn code_of(report: &RunReport) -> Code {
 }
 
 /// Where a simulator listens. A reader that went away does not stop it.
-fn print_address(address: &str) {
-    drop(write_out(&format!("{address}\n")));
-}
-
 fn served(result: std::io::Result<()>) -> Result<Code, CommandError> {
     result.map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
     Ok(Code::Done)

@@ -12,7 +12,7 @@ use crate::model::text::{clip, in_words, seconds};
 use crate::model::{Alarms, ItemId, ItemKey, ReadSurroundings, SessionTranscript, TranscriptLine};
 use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};
-use crate::report::moment::{date_time, day, minute};
+use crate::report::moment::{date_time, day, minute, version};
 use crate::report::paint::Paint;
 use crate::settings::Config;
 use crate::store::{
@@ -307,10 +307,10 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
     let area = area.map(|area| format!(" · {area}")).unwrap_or_default();
     let name = format!("{} {}", short_key(&item.key), item.title);
     let mut text = format!(
-        "{}\n{}{area} · revision {} · changed {}\n{}\n\n{} ({})",
+        "{}\n{}{area} · {} · changed {}\n{}\n\n{} ({})",
         paint.bold(&name),
         item.item_type,
-        item.revision,
+        version(item.revision),
         date_time(item.last_changed),
         item.url,
         in_words(item.phase),
@@ -360,7 +360,7 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
 }
 
 fn render_finding(row: &FindingRow, paint: Paint) -> String {
-    let title = format!("Finding of {} on revision {}", minute(row.created_at), row.revision);
+    let title = format!("Finding of {} on {}", minute(row.created_at), version(row.revision));
     let finding = paint.markdown(&analyze::markdown(&row.finding));
     format!("\n{}\n{}\n{finding}", paint.bold(&title), remarks(row))
 }

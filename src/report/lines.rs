@@ -4,7 +4,7 @@ use crate::event::fold::{RunView, of_source, waiting_words};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
 use crate::model::{ItemKey, Stage, Usd};
-use crate::report::moment::{minute, time_of_day};
+use crate::report::moment::{minute, time_of_day, version};
 use crate::store::StageSpending;
 
 /// The line an event is worth, if it is worth one. `view` already contains the event.
@@ -128,7 +128,7 @@ fn item_line(event: &Event, view: &RunView) -> Option<String> {
         }
         Event::FindingStored { item, .. } => format!("finding  {}", name(item)),
         Event::FindingPublished { item, rev } => {
-            format!("written  {} as revision {rev}", name(item))
+            format!("written  {} as {}", name(item), version(*rev))
         }
         Event::PublishFailed { item, message, .. } => {
             format!("not written to {}: {message}", name(item))

@@ -110,5 +110,8 @@ const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "nume
 export const clock = (at) => timeOnly.format(new Date(at));
 export const moment = (at) => (new Date(at).getFullYear() === new Date().getFullYear() ? thisYear : dateAndTime).format(new Date(at));
 
+/** A revision; where the tracker counts none, the time of the last change stands for it. */
+export const version = (revision) => (revision >= 1e12 ? `version of ${moment(revision)}` : `revision ${revision}`);
+
 /** The outcome of a session in words. */
 export const ending = (outcome) => outcome ? words(outcome.kind) + (outcome.why ? ` (${words(outcome.why)})` : "") : "running";
