@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, LinkedItem, Notebook,
-    Page, Pages, Source,
+    AsOf, FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, LinkedItem,
+    Notebook, Page, Pages, Source,
 };
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{
-    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, Surroundings, WorkItem,
+    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, Surroundings,
 };
 
 /// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the result
@@ -203,7 +203,7 @@ impl Source for Guarded {
         &self,
         ids: Vec<ItemId>,
         at: jiff::Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
         Box::pin(self.ask(self.inner.as_of(ids, at)))
     }
 

@@ -27,7 +27,7 @@ mod write_back;
 pub use credential::{Credential, FixedCredential};
 pub use guarded::{Guarded, Unusable, close_breaker};
 pub use http::Turns;
-pub use look_back::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
+pub use look_back::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
 pub use memory::{InMemory, Notebook};
 pub use tracker::{Connection, Probe, Tracker, connect};
 pub use write_back::{WriteBack, Written};
@@ -153,12 +153,12 @@ pub trait Source: Send + Sync {
     }
 
     /// These items as they were at an instant; one that did not exist yet is left out. `None` if the
-    /// source keeps no revisions.
+    /// source cannot look back.
     fn as_of(
         &self,
         _ids: Vec<ItemId>,
         _at: Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 

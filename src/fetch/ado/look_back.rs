@@ -9,8 +9,8 @@ use super::read::LARGEST_BATCH;
 use super::wiql::{MOST_ROWS, Window, literal, query};
 use super::{Inner, Repeat, wire};
 use crate::fetch::failure::{BODY_TOO_LONG, Failure};
-use crate::fetch::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
-use crate::model::{FailureClass, ItemId, WorkItem};
+use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
+use crate::model::{FailureClass, ItemId};
 
 /// Fields that say where an item belongs; its texts are read as they were.
 const LIGHT: [&str; 6] = [
@@ -95,11 +95,7 @@ impl Inner {
     }
 
     /// Items with their texts and comments as they were at `at`.
-    pub async fn items_as_of(
-        &self,
-        ids: &[ItemId],
-        at: Timestamp,
-    ) -> Result<Vec<WorkItem>, Failure> {
+    pub async fn items_as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
         if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
             self.load_known_fields().await?;
         }
@@ -123,7 +119,7 @@ impl Inner {
                 let mut item = self.with_comments(decoder.item(wire, at)).await?;
                 // Comments have no past of their own; later ones are told by their date.
                 item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
-                found.push(item);
+                found.push(AsOf { item, text: PastText::OfThatTime });
             }
         }
         Ok(found)

@@ -41,12 +41,12 @@ use self::repositories::Scope;
 use super::failure::Failure;
 use super::http::{Repeat, Request};
 use super::{
-    Connection, CurrentState, FailureClass, FetchError, FetchRequest, FinishedItem,
+    AsOf, Connection, CurrentState, FailureClass, FetchError, FetchRequest, FinishedItem,
     FinishedRequest, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait, Tracker, WriteBack,
     Written,
 };
 use crate::clock::Clock;
-use crate::model::{BoxFuture, ItemId, WorkItem};
+use crate::model::{BoxFuture, ItemId};
 use crate::settings::{self, SourceAuth};
 
 /// One repository, several, or all of an owner.
@@ -216,7 +216,7 @@ impl SourceTrait for GithubSource {
         &self,
         ids: Vec<ItemId>,
         at: Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
         Box::pin(async move {
             let items = self.0.as_of(&ids, at).await;
             items.map(Some).map_err(|failure| self.told(failure))

@@ -3,5 +3,6 @@
 mod completeness;
 mod faults;
 mod reading;
+mod recordings;
 pub mod setup;
 mod writing;
