@@ -1,6 +1,6 @@
 //! One line per event for people who read a log instead of a screen. Pure.
 
-use crate::event::fold::{RunView, of_source, waiting_words};
+use crate::event::fold::{RunView, of_source, provider_words, waiting_words};
 use crate::event::{Decision, Event, Recorded};
 use crate::model::text::{clip, in_words, seconds};
 use crate::model::{ItemKey, Stage, Usd};
@@ -54,12 +54,12 @@ fn step_line(event: &Event) -> Option<String> {
         Event::TriageEnded { triaged, deep, .. } => {
             format!("triage   {triaged} verdicts, {deep} for deep analysis")
         }
-        Event::ProviderBreakerChanged { from, to, reason, .. } => {
-            format!("provider circuit breaker {from} → {to}: {reason}")
+        Event::ProviderBreakerChanged { agent, from, to, reason, .. } => {
+            format!("{}: circuit breaker {from} → {to}: {reason}", provider_words(agent))
         }
         Event::RunFailed { message } => format!("run      {message}"),
-        Event::ProviderSuspended { until, reason } => {
-            format!("provider suspended until {}: {reason}", minute(*until))
+        Event::ProviderSuspended { agent, until, reason } => {
+            format!("{} suspended until {}: {reason}", provider_words(agent), minute(*until))
         }
         Event::ConfigBroken { message } => {
             format!("config   invalid, keeping the last valid one: {message}")

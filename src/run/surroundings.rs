@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::fetch::Source;
 use crate::model::{
     Attachment, AttachmentFate, ChangeKind, Format, LinkedChange, LinkedItem, ReadSurroundings,
-    Surroundings,
+    Stage, Surroundings,
 };
 use crate::prompt::cut_to_tokens;
 use crate::session::{Attached, AttachedFile};
@@ -200,9 +200,18 @@ impl Taking {
             Some(Err(error)) => return error.message,
             None => return "not read: the run was stopped".to_owned(),
         };
+        let agent = cx.config.agent_of(Stage::Deep);
         match kind_of_file(&bytes) {
             FileKind::Refused(why) => format!("refused: {why}"),
             FileKind::Text => self.take_text(&file.name, &bytes),
+            FileKind::Picture { width, height, .. } if !agent.sees_pictures() => {
+                let shown = clean_line(&file.name);
+                self.lines.push(format!(
+                    "picture, {width} x {height}, named {shown:?}: it cannot be shown to you"
+                ));
+                self.taken += 1;
+                format!("not shown: {} looks at no pictures (analyze.agent)", agent.title())
+            }
             FileKind::Picture { extension, width, height } => {
                 let name = harmless_name(self.files.len() + 1, &file.name, extension);
                 let (marker, shown) = (&self.marker, clean_line(&file.name));

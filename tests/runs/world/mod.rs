@@ -15,7 +15,7 @@ use heartbeat::model::{BoxFuture, CleanItem, Outcome, RunId, Stage, Usd, Verdict
 use heartbeat::prompt::Prompts;
 use heartbeat::run::{DryRun, Edges, Publisher, RunContext, RunEnd, RunError};
 use heartbeat::session::{Gate, StopHandle};
-use heartbeat::settings::Config;
+use heartbeat::settings::{AgentKind, Config};
 use heartbeat::store::{Journal, Store, StoreError};
 use jiff::{SignedDuration, Timestamp};
 
@@ -78,6 +78,10 @@ pub struct Outside {
     pub cursed: Option<i64>,
     /// The provider fails every session of these stages.
     pub outage: Vec<Stage>,
+    /// The providers of these agents fail every session.
+    pub agents_down: Vec<AgentKind>,
+    /// The agent of each session, one after the other.
+    pub agents: Vec<AgentKind>,
     /// What becomes of the next comments; taken when it is empty.
     pub deliveries: VecDeque<Post>,
     /// Pages until the tracker fails; none: never.
