@@ -34,7 +34,7 @@ fn in_tags(words: &str) -> String {
     words.chars().filter_map(|c| char::from_u32(0xE0000 + u32::from(c))).collect()
 }
 
-fn hidden_in_documents() -> Vec<Value> {
+fn hidden_by_colour() -> Vec<Value> {
     let seen = || text("seen", json!([]));
     let p = |content: Value| paragraph(content);
     let cell = |attrs: Value, content: Value| json!({ "type": "tableCell", "attrs": attrs, "content": [p(content)] });
@@ -66,7 +66,14 @@ fn hidden_in_documents() -> Vec<Value> {
         json!([p(json!([seen()])), { "type": "panel", "attrs": { "panelType": "custom", "panelColor": "#00875a" },
             "content": [{ "type": "expand", "attrs": { "title": "more" }, "content": [p(json!([coloured("SECRET", "#00875A")]))] }] }]),
         json!([p(json!([seen(), { "type": "placeholder", "attrs": { "text": "SECRET" } }]))]),
-        // Attributes that no reader is shown.
+    ]
+}
+
+/// Attributes that no reader is shown, and instructions in the place of a name.
+fn hidden_in_attributes() -> Vec<Value> {
+    let seen = || text("seen", json!([]));
+    let p = |content: Value| paragraph(content);
+    vec![
         json!([p(
             json!([seen(), { "type": "mention", "attrs": { "id": "1", "text": "@Ann", "userType": "SECRET", "accessLevel": "SECRET" } }])
         )]),
@@ -93,7 +100,6 @@ fn hidden_in_documents() -> Vec<Value> {
             "attrs": { "type": "file", "id": "SECRET", "collection": "SECRET", "occurrenceKey": "SECRET" } }] }]),
         json!([p(json!([seen()])), { "type": "mediaSingle", "content": [{ "type": "media",
             "attrs": { "type": "external", "url": "https://e.com/a.png", "alt": "SECRET", "width": 1, "height": 1 } }] }]),
-        // An instruction in the place of a name.
         json!([p(
             json!([seen(), { "type": "mention", "attrs": { "id": "1", "text": format!("@Ann {} SECRET", "x ".repeat(60)) } }])
         )]),
@@ -166,8 +172,11 @@ const HIDDEN_IN_MARKDOWN: &[&str] = &[
 
 #[test]
 fn what_nobody_sees_does_not_come_through() {
-    let documents =
-        hidden_in_documents().into_iter().map(|content| (Format::Adf, document(content)));
+    let documents = hidden_by_colour()
+        .into_iter()
+        .chain(hidden_in_attributes())
+        .into_iter()
+        .map(|content| (Format::Adf, document(content)));
     let wiki = HIDDEN_IN_WIKI.iter().map(|raw| (Format::Wiki, (*raw).to_owned()));
     let markdown = HIDDEN_IN_MARKDOWN.iter().map(|raw| (Format::RawMarkdown, (*raw).to_owned()));
     let tags = format!("seen{}", in_tags("SECRET"));
