@@ -8,6 +8,8 @@ use super::wiki_inline::Inline;
 
 /// Bytes that are read; the tracker's longest text has 32,767 characters by default.
 const MAX_INPUT: usize = 1 << 20;
+/// Bytes of HTML made of a text, but for its last line.
+const MAX_HTML: usize = 8 << 20;
 /// Lists inside each other.
 const MAX_LISTS: usize = 20;
 
@@ -15,7 +17,7 @@ const MAX_LISTS: usize = 20;
 pub(super) fn read(raw: &str) -> Document {
     let end = floor_char_boundary(raw, MAX_INPUT);
     let text = raw[..end].replace("\r\n", "\n").replace('\r', "\n");
-    let mut page = Page::default();
+    let (mut page, mut left_out) = (Page::default(), 0);
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let mut row = line.to_owned();
@@ -27,10 +29,14 @@ pub(super) fn read(raw: &str) -> Document {
             row.push_str("\\\\");
             row.push_str(more);
         }
-        page.feed(&row);
+        if page.html.len() < MAX_HTML {
+            page.feed(&row);
+        } else {
+            left_out += row.len();
+        }
     }
     page.end_blocks();
-    Document::made(&page.html, raw.len(), 0, raw.len() - end)
+    Document::made(&page.html, raw.len(), 0, raw.len() - end + left_out)
 }
 
 /// A block whose text is not set.
@@ -420,6 +426,8 @@ mod tests {
             "!x",
             "{quote}",
             "{color:red}",
+            "{color:red}a\n\n",
+            "{panel:bgColor=red}",
             "{{",
             "\\",
             "**",

@@ -17,11 +17,23 @@ pub(super) struct Inline {
 
 impl Inline {
     /// Writes one line as HTML. A colour that goes on over paragraphs, items or cells is begun anew
-    /// in each, since those end what is open in them.
+    /// in each, since those end what is open in them. Of several, only the innermost is seen.
     pub fn write(&mut self, line: &str, html: &mut String) {
-        self.colours.iter().for_each(|colour| html.push_str(&span(colour)));
+        self.begin_colour(html);
         self.write_set(line, html);
-        self.colours.iter().for_each(|_| html.push_str("</span>"));
+        self.end_colour(html);
+    }
+
+    fn begin_colour(&self, html: &mut String) {
+        if let Some(colour) = self.colours.last() {
+            html.push_str(&format!("<span style=\"color:{colour}\">"));
+        }
+    }
+
+    fn end_colour(&self, html: &mut String) {
+        if !self.colours.is_empty() {
+            html.push_str("</span>");
+        }
     }
 
     fn write_set(&mut self, line: &str, html: &mut String) {
@@ -93,9 +105,9 @@ impl Inline {
         let (name, _) = within(rest).get(1..)?.split_once('}')?;
         let length = name.len() + 2;
         if name == "color" {
-            if self.colours.pop().is_some() {
-                html.push_str("</span>");
-            }
+            self.end_colour(html);
+            self.colours.pop();
+            self.begin_colour(html);
             return Some(length);
         }
         if let Some(colour) = name.strip_prefix("color:") {
@@ -104,8 +116,9 @@ impl Inline {
                     c.is_ascii_alphanumeric() || matches!(c, '#' | '(' | ')' | ',' | '.' | '%')
                 };
                 let colour: String = colour.chars().filter(plain).take(40).collect();
-                html.push_str(&span(&colour));
+                self.end_colour(html);
                 self.colours.push(colour);
+                self.begin_colour(html);
             }
             return Some(length);
         }
@@ -113,10 +126,6 @@ impl Inline {
         let is_unseen = name.starts_with("anchor:") || name == "toc" || name == "panel";
         is_unseen.then_some(length)
     }
-}
-
-fn span(colour: &str) -> String {
-    format!("<span style=\"color:{colour}\">")
 }
 
 /// Signs that were written as letters, without the stroke before them.
