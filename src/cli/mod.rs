@@ -313,10 +313,12 @@ impl Context {
     fn print_simulator(&self, address: &str, kind: &str, project: &str) {
         drop(write_out(&format!("{address}\n")));
         if !self.global.quiet {
-            eprintln!(
+            let words = format!(
                 "Try it: heartbeat init --kind {kind} --base-url {address} --project {project} --repository DIR\n\
-                 Ctrl-C stops it."
+                 Ctrl-C stops it.\n"
             );
+            // Whoever closed it does not want to read it.
+            drop(std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()));
         }
     }
 
