@@ -11,32 +11,12 @@ const MAX_COLOURS: usize = 20;
 /// Writes lines; a colour may go on over several.
 #[derive(Default)]
 pub(super) struct Inline {
-    /// Those that are open.
-    colours: Vec<String>,
+    colours: usize,
 }
 
 impl Inline {
-    /// Writes one line as HTML. A colour that goes on over paragraphs, items or cells is begun anew
-    /// in each, since those end what is open in them. Of several, only the innermost is seen.
+    /// Writes one line as HTML.
     pub fn write(&mut self, line: &str, html: &mut String) {
-        self.begin_colour(html);
-        self.write_set(line, html);
-        self.end_colour(html);
-    }
-
-    fn begin_colour(&self, html: &mut String) {
-        if let Some(colour) = self.colours.last() {
-            html.push_str(&format!("<span style=\"color:{colour}\">"));
-        }
-    }
-
-    fn end_colour(&self, html: &mut String) {
-        if !self.colours.is_empty() {
-            html.push_str("</span>");
-        }
-    }
-
-    fn write_set(&mut self, line: &str, html: &mut String) {
         // Places where a mark ends, the nearest last.
         let mut ends: Vec<(usize, &'static str)> = Vec::new();
         let mut at = 0;
@@ -105,20 +85,19 @@ impl Inline {
         let (name, _) = within(rest).get(1..)?.split_once('}')?;
         let length = name.len() + 2;
         if name == "color" {
-            self.end_colour(html);
-            self.colours.pop();
-            self.begin_colour(html);
+            if self.colours > 0 {
+                self.colours -= 1;
+                html.push_str("</span>");
+            }
             return Some(length);
         }
         if let Some(colour) = name.strip_prefix("color:") {
-            if self.colours.len() < MAX_COLOURS {
-                let plain = |c: &char| {
-                    c.is_ascii_alphanumeric() || matches!(c, '#' | '(' | ')' | ',' | '.' | '%')
-                };
+            if self.colours < MAX_COLOURS {
+                self.colours += 1;
+                let plain =
+                    |c: &char| c.is_ascii_alphanumeric() || matches!(c, '#' | '(' | ')' | ',');
                 let colour: String = colour.chars().filter(plain).take(40).collect();
-                self.end_colour(html);
-                self.colours.push(colour);
-                self.begin_colour(html);
+                html.push_str(&format!("<span style=\"color:{colour}\">"));
             }
             return Some(length);
         }
@@ -187,7 +166,7 @@ fn picture(rest: &str, html: &mut String) -> Option<usize> {
     if !is_name {
         return None;
     }
-    html.push_str(&format!("<img src=\"{}\">", escaped(name)));
+    html.push_str(&format!("[image {}]", escaped(name)));
     Some(end + 2)
 }
 

@@ -52,19 +52,22 @@ pub(super) async fn clean_page(cx: &RunContext, page: Page) -> Result<CleanPage,
 /// Cleans each item; those at which the cleaner panics are returned as they came.
 fn clean_all(
     items: Vec<WorkItem>,
-    clean: impl Fn(WorkItem) -> CleanItem,
+    clean: impl Fn(WorkItem) -> CleanItem + Sync,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
-    let (mut cleaned, mut failed) = (Vec::with_capacity(items.len()), Vec::new());
-    for item in items {
+    let done = clean::each(items, |item| {
         let kept = item.clone();
-        match catch_unwind(AssertUnwindSafe(|| clean(item))) {
+        catch_unwind(AssertUnwindSafe(|| clean(item))).map_err(|_| Box::new(kept))
+    });
+    let (mut cleaned, mut failed) = (Vec::with_capacity(done.len()), Vec::new());
+    for one in done {
+        match one {
             Ok(item) => cleaned.push(item),
-            Err(_) => {
+            Err(kept) => {
                 tracing::error!(
                     item = %kept.key,
                     "the cleaner panicked on this item, which is a bug; the item is parked"
                 );
-                failed.push(kept);
+                failed.push(*kept);
             }
         }
     }
