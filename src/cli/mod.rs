@@ -14,6 +14,8 @@ mod dry;
 mod feedback;
 mod init;
 mod init_checks;
+mod init_sources;
+mod init_written;
 mod invocation;
 mod items;
 pub mod selftest;
@@ -279,9 +281,8 @@ impl Context {
         &self,
         args: crate::simulate::ado::SimulateAdoArgs,
     ) -> Result<Code, CommandError> {
-        let ready = |simulator: &crate::simulate::ado::Simulator| {
-            self.print_simulator(&simulator.base_url(), "ado", crate::simulate::ado::PROJECT);
-        };
+        let ready =
+            |simulator: &crate::simulate::ado::Simulator| print_address(&simulator.base_url());
         served(crate::simulate::ado::run(args, ready).await)
     }
 
@@ -289,13 +290,8 @@ impl Context {
         &self,
         args: crate::simulate::github::SimulateGithubArgs,
     ) -> Result<Code, CommandError> {
-        let ready = |simulator: &crate::simulate::github::Simulator| {
-            self.print_simulator(
-                &simulator.base_url(),
-                "github",
-                crate::simulate::github::REPOSITORY,
-            );
-        };
+        let ready =
+            |simulator: &crate::simulate::github::Simulator| print_address(&simulator.base_url());
         served(crate::simulate::github::run(args, ready).await)
     }
 
