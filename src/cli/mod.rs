@@ -299,23 +299,9 @@ impl Context {
         &self,
         args: crate::simulate::jira::SimulateJiraArgs,
     ) -> Result<Code, CommandError> {
-        let ready = |simulator: &crate::simulate::jira::Simulator| {
-            self.print_simulator(&simulator.base_url(), "jira", crate::simulate::jira::PROJECT);
-        };
+        let ready =
+            |simulator: &crate::simulate::jira::Simulator| print_address(&simulator.base_url());
         served(crate::simulate::jira::run(args, ready).await)
-    }
-
-    /// The address for scripts on standard output, the command that uses it for people.
-    fn print_simulator(&self, address: &str, kind: &str, project: &str) {
-        drop(write_out(&format!("{address}\n")));
-        if !self.global.quiet {
-            let words = format!(
-                "Try it: heartbeat init --kind {kind} --base-url {address} --project {project} --repository DIR\n\
-                 Ctrl-C stops it.\n"
-            );
-            // Whoever closed it does not want to read it.
-            drop(std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()));
-        }
     }
 
     fn print<T: Serialize>(
@@ -356,6 +342,10 @@ fn code_of(report: &RunReport) -> Code {
 }
 
 /// Where a simulator listens. A reader that went away does not stop it.
+fn print_address(address: &str) {
+    drop(write_out(&format!("{address}\n")));
+}
+
 fn served(result: std::io::Result<()>) -> Result<Code, CommandError> {
     result.map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
     Ok(Code::Done)

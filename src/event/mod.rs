@@ -449,11 +449,8 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
-    /// The circuit breaker of a model provider changed its state.
+    /// The model provider's circuit breaker changed its state.
     ProviderBreakerChanged {
-        /// Whose provider; empty: that of the only agent.
-        #[serde(default)]
-        agent: String,
         /// Before.
         from: String,
         /// After.
@@ -463,11 +460,8 @@ pub enum Event {
         /// What led to it.
         reason: String,
     },
-    /// A provider refuses more work.
+    /// The provider refuses more work.
     ProviderSuspended {
-        /// Whose provider; empty: that of the only agent.
-        #[serde(default)]
-        agent: String,
         /// Until.
         until: Timestamp,
         /// As an outcome's detail.

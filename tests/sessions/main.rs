@@ -18,7 +18,6 @@ mod helpers;
 mod incident;
 mod lifecycle;
 mod liveness;
-mod recorded;
 mod reuse;
 mod soak;
 mod waker;
