@@ -174,11 +174,11 @@ fn log_run(run_id: &str, work_item_id: &str, event: &Event) {
         Event::BreakerChanged { source, from, to, reason, .. } => {
             warn!(target: TARGET, run_id, source, from, to, reason, "breaker");
         }
-        Event::ProviderBreakerChanged { from, to, reason, .. } => {
-            warn!(target: TARGET, run_id, from, to, reason, "provider circuit breaker changed");
+        Event::ProviderBreakerChanged { agent, from, to, reason, .. } => {
+            warn!(target: TARGET, run_id, agent, from, to, reason, "provider circuit breaker changed");
         }
-        Event::ProviderSuspended { until, reason } => {
-            warn!(target: TARGET, run_id, %until, reason, "provider suspended");
+        Event::ProviderSuspended { agent, until, reason } => {
+            warn!(target: TARGET, run_id, agent, %until, reason, "provider suspended");
         }
         Event::ItemParked { reason, .. } => {
             warn!(target: TARGET, run_id, work_item_id, ?reason, "parked");

@@ -41,25 +41,32 @@ impl Secrets for SettingSecrets {
         })
     }
 
-    fn agent_fingerprint<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move { fingerprint(key, &self.config, &self.environment) })
+    fn agent_fingerprint<'a>(
+        &'a self,
+        agent: AgentKind,
+        key: &'a str,
+    ) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { fingerprint(agent, key, &self.config, &self.environment) })
     }
 }
 
-/// Of everything the agent may log in with: the command, its variable and its login file.
-fn fingerprint(key: &str, config: &Config, environment: &Environment) -> Option<String> {
+/// Of everything an agent may log in with: the command, its variable and its login file.
+fn fingerprint(
+    agent: AgentKind,
+    key: &str,
+    config: &Config,
+    environment: &Environment,
+) -> Option<String> {
     let mut hash = Sha256::new();
     hash.update(key);
-    for kind in config.agents() {
-        for part in config.command_of(kind) {
-            hash.update(part);
-            hash.update([0]);
-        }
-        if let Some(credential) = environment.text(config.credential_env_of(kind)) {
-            hash.update(credential.trim());
-        }
+    for part in config.command_of(agent) {
+        hash.update(part);
+        hash.update([0]);
     }
-    if config.agents().contains(&AgentKind::Claude) && config.agent.auth == AgentAuth::Login {
+    if let Some(credential) = environment.text(config.credential_env_of(agent)) {
+        hash.update(credential.trim());
+    }
+    if agent == AgentKind::Claude && config.agent.auth == AgentAuth::Login {
         let home = environment.text("HOME").map(|home| PathBuf::from(home).join(".claude"));
         let folder = environment.text("CLAUDE_CONFIG_DIR").map(PathBuf::from).or(home)?;
         hash.update(std::fs::read(folder.join(".credentials.json")).unwrap_or_default());

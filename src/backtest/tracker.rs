@@ -8,7 +8,7 @@ use super::history::Artifacts;
 use super::{BacktestError, PastItem, Plan};
 use crate::clean::{Budget, clean_item};
 use crate::context::{Subject, code_base_of};
-use crate::fetch::{FinishedItem, FinishedRequest, Source};
+use crate::fetch::{AsOf, FinishedItem, FinishedRequest, PastText, Source};
 use crate::model::{CleanItem, ItemId, WorkItem};
 use crate::settings::Config;
 
@@ -66,18 +66,26 @@ pub async fn read_past_texts(
         let moment = if existed { hour } else { task.before - 1 };
         by_moment.entry(moment).or_default().push(ItemId(task.item.id));
     }
-    let (mut texts, mut read) = (HashMap::new(), 0);
+    let (mut texts, mut read, mut unknown) = (HashMap::new(), 0, 0);
     for (moment, ids) in by_moment {
         read += ids.len();
         let Ok(at) = Timestamp::from_second(moment) else { continue };
         let items = source.as_of(ids, at).await?.ok_or(BacktestError::NoLookBack)?;
-        for item in items {
+        for AsOf { item, text } in items {
+            unknown += usize::from(text == PastText::Unknown);
             let (id, raw) = (item.id.0, keep_raw.then(|| Box::new(item.clone())));
             texts.insert(id, (Subject::of_item(&cleaned(config, item), None), raw));
         }
         progress(read);
     }
     plan.reword(texts);
+    if unknown > 0 {
+        plan.notes.push(format!(
+            "{unknown} of {read} descriptions are those of today: the tracker keeps no earlier ones, \
+             and the items changed after that time. One that was completed by its fix makes the \
+             ranking look better than it is"
+        ));
+    }
     Ok(())
 }
 

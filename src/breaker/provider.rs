@@ -1,5 +1,5 @@
-//! What is known about the model provider: its breaker, its stated limits, the credential it
-//! refused. Pure; the store keeps the record.
+//! What is known about the model provider of an agent: its breaker, its stated limits, the credential
+//! it refused. Pure; the store keeps the record of each.
 //!
 //! Outages (5xx, overload, dropped connections) count across sessions, stages and runs and open the
 //! breaker. A refused credential opens it at once, until the credential changes. Usage limits hold
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Admission, Policy, Signal};
 use crate::model::{Breaker, BreakerState, FailureClass, FailureKind, Outcome};
+use crate::settings::AgentKind;
 
 /// Shorter holds than the tracker's: a probe is one cheap request, and a schedule of every quarter
 /// of an hour still finds the provider at its next tick.
@@ -80,6 +81,42 @@ pub enum HoldKind {
     Limit,
     /// Only another credential helps.
     Credential,
+}
+
+/// The records of the agents in use.
+#[derive(Debug, Clone, Default)]
+pub struct Providers(pub Vec<(AgentKind, ProviderRecord)>);
+
+impl Providers {
+    /// What keeps sessions from starting now, of each provider. Which one is said where there are
+    /// several.
+    pub fn holds(&self, now: Timestamp) -> impl Iterator<Item = Hold> {
+        self.0.iter().filter_map(move |(agent, record)| {
+            let hold = record.hold(now)?;
+            Some(Hold { reason: self.said_of(*agent, hold.reason), ..hold })
+        })
+    }
+
+    /// The breaker of the one that needs attention most.
+    pub fn breaker(&self) -> Breaker {
+        let breakers = self.0.iter().map(|(_, record)| &record.breaker);
+        let open = |breaker: &Breaker| !matches!(breaker.state, BreakerState::Closed);
+        let most = breakers.max_by_key(|breaker| (open(breaker), breaker.failures));
+        most.cloned().unwrap_or_default()
+    }
+
+    /// What is wrong with the configuration of an agent.
+    pub fn agent_fault(&self) -> Option<String> {
+        let faults = self.0.iter().filter_map(|(_, record)| record.agent_fault.clone());
+        faults.into_iter().next()
+    }
+
+    fn said_of(&self, agent: AgentKind, reason: String) -> String {
+        match self.0.len() {
+            1 => reason,
+            _ => format!("{}: {reason}", agent.title()),
+        }
+    }
 }
 
 /// The answer to a [`Request`].

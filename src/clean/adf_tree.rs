@@ -88,6 +88,9 @@ impl<'a> Tree<'a> {
                     }
                     cursor.skip_space();
                     if key == "content" && cursor.take(b'[') {
+                        // Of two lists by the same name, every reader of JSON keeps the last.
+                        let node = &mut self.nodes[at];
+                        (node.first_child, node.last_child) = (None, None);
                         open.push(Open::Content(at));
                     } else {
                         self.set(at, &key, cursor.value()?);

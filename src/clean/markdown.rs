@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
 
 use super::html::Page;
 use super::parse::floor_char_boundary;
@@ -123,10 +123,12 @@ impl fmt::Write for Bounded {
 
 /// Markdown to HTML. Returns the number of characters that no renderer shows.
 fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
-    let options = Options::ENABLE_TABLES
+    let mut options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
         | Options::ENABLE_FOOTNOTES;
+    // Whoever hands Markdown out to the letter sets formulas.
+    options.set(Options::ENABLE_MATH, written == Written::Raw);
     let parser = Parser::new_ext(markdown, options);
     let mut hidden = 0;
     for (name, definition) in parser.reference_definitions().iter() {
@@ -136,7 +138,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
     }
     let used = used_footnotes(markdown, options);
-    let mut unused = 0_usize;
+    let (mut unused, mut in_diagram) = (0_usize, false);
     let events = TextMergeStream::new(parser).filter_map(|event| match event {
         Event::Start(Tag::FootnoteDefinition(name)) if unused > 0 || !used.contains(&*name) => {
             unused += 1;
@@ -151,6 +153,21 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
             None
         }
         _ if unused > 0 => None,
+        Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(ref language))) => {
+            in_diagram = language.trim_start().starts_with("mermaid");
+            Some(event)
+        }
+        Event::End(TagEnd::CodeBlock) => {
+            in_diagram = false;
+            Some(event)
+        }
+        Event::Text(text) if in_diagram => {
+            let (shown, unseen) = without_remarks(&text);
+            hidden += unseen;
+            Some(Event::Text(shown.into()))
+        }
+        Event::InlineMath(text) => Some(formula(&text, "$", &mut hidden)),
+        Event::DisplayMath(text) => Some(formula(&text, "$$", &mut hidden)),
         // Logs and steps are pasted line by line.
         Event::SoftBreak => Some(Event::HardBreak),
         // Issue templates explain themselves in comments that stand alone, and who fills one in
@@ -165,6 +182,29 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     // What does not fit is counted by `Bounded`.
     let _: fmt::Result = html::write_html_fmt(html, events);
     hidden
+}
+
+/// Commands that set words so that nobody sees them, and such as give others new names.
+const HIDING_COMMANDS: [&str; 9] =
+    ["phantom", "color", "\\def", "newcommand", "\\let", "\\smash", "lap{", "\\hspace", "\\kern"];
+
+/// A formula as it is written, unless it can hide words: a picture of it is all that people see.
+fn formula(text: &str, sign: &str, hidden: &mut usize) -> Event<'static> {
+    let has_remark =
+        text.split('%').zip(text.split('%').skip(1)).any(|(before, _)| !before.ends_with('\\'));
+    if !has_remark && !HIDING_COMMANDS.iter().any(|command| text.contains(command)) {
+        return Event::Text(format!("{sign}{text}{sign}").into());
+    }
+    *hidden += count_words(text);
+    Event::Text("[formula left out: it may hold words that nobody sees]".into())
+}
+
+/// A diagram's text without the lines that are not drawn, and how many characters those have.
+fn without_remarks(text: &str) -> (String, usize) {
+    let is_remark = |line: &&str| line.trim_start().starts_with("%%");
+    let unseen = text.lines().filter(is_remark).map(count_words).sum();
+    let shown = text.split_inclusive('\n').filter(|line| !is_remark(line)).collect();
+    (shown, unseen)
 }
 
 /// The footnotes that the text refers to.

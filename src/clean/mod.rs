@@ -44,7 +44,6 @@ mod item;
 mod leave;
 mod link;
 mod list;
-mod many;
 mod markdown;
 mod parse;
 mod sink;
@@ -61,7 +60,6 @@ use crate::model::{Alarms, Doubtful, Format, TextStats};
 
 pub use file::{FileKind, harmless_name, kind_of_file};
 pub use item::{Budget, clean_item, without_time};
-pub use many::each;
 
 /// How much of the structure is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,13 +1,15 @@
 //! Texts in Jira's wiki markup, as Data Center keeps them. Line by line they become HTML, which then
 //! goes the way of HTML.
 
-use super::adf::escaped;
+use super::adf::{background, escaped};
 use super::markdown::Document;
 use super::parse::floor_char_boundary;
 use super::wiki_inline::Inline;
 
 /// Bytes that are read; the tracker's longest text has 32,767 characters by default.
 const MAX_INPUT: usize = 1 << 20;
+/// Bytes of HTML made of a text, but for its last line.
+const MAX_HTML: usize = 8 << 20;
 /// Lists inside each other.
 const MAX_LISTS: usize = 20;
 
@@ -15,7 +17,7 @@ const MAX_LISTS: usize = 20;
 pub(super) fn read(raw: &str) -> Document {
     let end = floor_char_boundary(raw, MAX_INPUT);
     let text = raw[..end].replace("\r\n", "\n").replace('\r', "\n");
-    let mut page = Page::default();
+    let (mut page, mut left_out) = (Page::default(), 0);
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let mut row = line.to_owned();
@@ -27,10 +29,14 @@ pub(super) fn read(raw: &str) -> Document {
             row.push_str("\\\\");
             row.push_str(more);
         }
-        page.feed(&row);
+        if page.html.len() < MAX_HTML {
+            page.feed(&row);
+        } else {
+            left_out += row.len();
+        }
     }
     page.end_blocks();
-    Document::made(&page.html, raw.len(), 0, raw.len() - end)
+    Document::made(&page.html, raw.len(), 0, raw.len() - end + left_out)
 }
 
 /// A block whose text is not set.
@@ -59,6 +65,7 @@ struct Page {
     in_table: bool,
     in_paragraph: bool,
     in_quote: bool,
+    in_panel: bool,
     inline: Inline,
 }
 
@@ -81,14 +88,16 @@ impl Page {
                     return;
                 }
             }
-            let Some((before, kind, language, after)) = begins_verbatim(rest) else {
+            let Some((before, kind, options, after)) = begins_verbatim(rest) else {
                 return self.quoted(rest);
             };
             if !before.trim().is_empty() {
                 self.quoted(before);
             }
             self.end_blocks_but_quote();
-            self.html.push_str(&format!("<pre><code class=\"language-{language}\">"));
+            let language = language(options);
+            let painted = background(option(options, "bgColor=").unwrap_or_default());
+            self.html.push_str(&format!("<pre{painted}><code class=\"language-{language}\">"));
             self.verbatim = Some(kind);
             rest = after;
             if rest.is_empty() {
@@ -115,17 +124,26 @@ impl Page {
         }
     }
 
+    /// Takes a line, in which panels may begin and end.
     fn line(&mut self, line: &str) {
-        let mut trimmed = line.trim();
-        while let Some(rest) = trimmed.strip_prefix("{panel")
-            && let Some((options, words)) = rest.split_once('}')
+        let mut rest = line.trim();
+        while !rest.starts_with('|')
+            && let Some((before, options, after)) = panel_in(rest)
         {
+            if !before.trim().is_empty() {
+                self.set_line(before);
+            }
             self.panel(options);
-            trimmed = words.trim();
-            if trimmed.is_empty() {
+            rest = after.trim();
+            if rest.is_empty() {
                 return;
             }
         }
+        self.set_line(rest);
+    }
+
+    fn set_line(&mut self, line: &str) {
+        let trimmed = line.trim();
         if trimmed.is_empty() {
             return self.end_blocks_but_quote();
         }
@@ -169,10 +187,18 @@ impl Page {
         self.words(words);
     }
 
-    /// The title of a panel that begins; one that ends has none.
+    /// A panel begins, with its title and its colour, or ends.
     fn panel(&mut self, options: &str) {
         self.end_blocks_but_quote();
-        let title = options.split(['|', ':']).find_map(|part| part.trim().strip_prefix("title="));
+        if std::mem::take(&mut self.in_panel) {
+            self.html.push_str("</div>");
+            return;
+        }
+        self.in_panel = true;
+        // Words in the colour of their panel are hidden words.
+        let painted = background(option(options, "bgColor=").unwrap_or_default());
+        self.html.push_str(&format!("<div{painted}>"));
+        let title = option(options, "title=");
         if let Some(title) = title {
             self.html.push_str("<p>");
             self.words(title);
@@ -251,8 +277,24 @@ fn is_unfinished_row(line: &str) -> bool {
     line.starts_with('|') && line.len() > 1 && !line.ends_with('|') && line.len() < 32_768
 }
 
-/// The text before a block of code, its kind and language, and the text after its beginning.
-fn begins_verbatim(line: &str) -> Option<(&str, Verbatim, String, &str)> {
+/// The value of an option of a macro.
+fn option<'a>(options: &'a str, name: &str) -> Option<&'a str> {
+    options.split(['|', ':']).find_map(|part| part.trim().strip_prefix(name))
+}
+
+/// The text before the next sign of a panel, its options, and the text after it.
+fn panel_in(line: &str) -> Option<(&str, &str, &str)> {
+    const SIGN: &str = "{panel";
+    let is_sign = |at: &usize| {
+        line[at + SIGN.len()..].starts_with(['}', ':']) && !line[..*at].ends_with('\\')
+    };
+    let at = line.match_indices(SIGN).map(|(at, _)| at).find(is_sign)?;
+    let (options, after) = line[at + SIGN.len()..].split_once('}')?;
+    Some((&line[..at], options, after))
+}
+
+/// The text before a block of code, its kind and options, and the text after its beginning.
+fn begins_verbatim(line: &str) -> Option<(&str, Verbatim, &str, &str)> {
     let mut found = None;
     let mut within = line;
     for kind in [Verbatim::Code, Verbatim::NoFormat] {
@@ -266,10 +308,13 @@ fn begins_verbatim(line: &str) -> Option<(&str, Verbatim, String, &str)> {
     }
     let (at, kind, after) = found?;
     let (options, rest) = after.split_once('}')?;
+    Some((&line[..at], kind, options, rest))
+}
+
+fn language(options: &str) -> String {
     let mut options = options.trim_start_matches(':').split('|');
     let language = options.find(|option| !option.contains('=')).unwrap_or_default();
-    let language = language.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
-    Some((&line[..at], kind, language, rest))
+    language.chars().filter(char::is_ascii_alphanumeric).take(16).collect()
 }
 
 /// `h2. Words`.
@@ -353,7 +398,7 @@ mod tests {
                 "[docs|https://e.com/x] [https://e.com] [~ann] [^a.log]",
                 "[docs](https://e.com/x) https://e.com @ann [file a.log]",
             ),
-            ("!shot.png|thumbnail! wow!", "[image shot.png] wow!"),
+            ("!shot.png|thumbnail! wow!", "[image: shot.png] wow!"),
             ("a \\*b\\* \\{c}", "a *b* {c}"),
             ("----\n{panel:title=Note}\nbody\n{panel}", "---\nNote\n\nbody"),
             ("a < b & c", "a < b & c"),
@@ -381,6 +426,8 @@ mod tests {
             "!x",
             "{quote}",
             "{color:red}",
+            "{color:red}a\n\n",
+            "{panel:bgColor=red}",
             "{{",
             "\\",
             "**",

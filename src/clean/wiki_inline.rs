@@ -11,12 +11,32 @@ const MAX_COLOURS: usize = 20;
 /// Writes lines; a colour may go on over several.
 #[derive(Default)]
 pub(super) struct Inline {
-    colours: usize,
+    /// Those that are open.
+    colours: Vec<String>,
 }
 
 impl Inline {
-    /// Writes one line as HTML.
+    /// Writes one line as HTML. A colour that goes on over paragraphs, items or cells is begun anew
+    /// in each, since those end what is open in them. Of several, only the innermost is seen.
     pub fn write(&mut self, line: &str, html: &mut String) {
+        self.begin_colour(html);
+        self.write_set(line, html);
+        self.end_colour(html);
+    }
+
+    fn begin_colour(&self, html: &mut String) {
+        if let Some(colour) = self.colours.last() {
+            html.push_str(&format!("<span style=\"color:{colour}\">"));
+        }
+    }
+
+    fn end_colour(&self, html: &mut String) {
+        if !self.colours.is_empty() {
+            html.push_str("</span>");
+        }
+    }
+
+    fn write_set(&mut self, line: &str, html: &mut String) {
         // Places where a mark ends, the nearest last.
         let mut ends: Vec<(usize, &'static str)> = Vec::new();
         let mut at = 0;
@@ -85,19 +105,20 @@ impl Inline {
         let (name, _) = within(rest).get(1..)?.split_once('}')?;
         let length = name.len() + 2;
         if name == "color" {
-            if self.colours > 0 {
-                self.colours -= 1;
-                html.push_str("</span>");
-            }
+            self.end_colour(html);
+            self.colours.pop();
+            self.begin_colour(html);
             return Some(length);
         }
         if let Some(colour) = name.strip_prefix("color:") {
-            if self.colours < MAX_COLOURS {
-                self.colours += 1;
-                let plain =
-                    |c: &char| c.is_ascii_alphanumeric() || matches!(c, '#' | '(' | ')' | ',');
+            if self.colours.len() < MAX_COLOURS {
+                let plain = |c: &char| {
+                    c.is_ascii_alphanumeric() || matches!(c, '#' | '(' | ')' | ',' | '.' | '%')
+                };
                 let colour: String = colour.chars().filter(plain).take(40).collect();
-                html.push_str(&format!("<span style=\"color:{colour}\">"));
+                self.end_colour(html);
+                self.colours.push(colour);
+                self.begin_colour(html);
             }
             return Some(length);
         }
@@ -166,7 +187,7 @@ fn picture(rest: &str, html: &mut String) -> Option<usize> {
     if !is_name {
         return None;
     }
-    html.push_str(&format!("[image {}]", escaped(name)));
+    html.push_str(&format!("<img src=\"{}\">", escaped(name)));
     Some(end + 2)
 }
 

@@ -7,12 +7,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use super::exit;
 use crate::settings::{LogFormat, LogLevel};
 
-const ABOUT: &str = "Triages changed Azure DevOps work items in one cheap agent session and \
-analyses those that need it in bounded, supervised sessions on your code base.";
+const ABOUT: &str = "Triages changed work items of Azure DevOps, GitHub or Jira in one cheap agent \
+session and analyses those that need it in bounded, supervised sessions on your code base.";
 
 const LONG_ABOUT: &str = "\
-Triages changed Azure DevOps work items in one cheap agent session and analyses those that need it \
-in bounded, supervised sessions on your code base.
+Triages changed work items of Azure DevOps, GitHub or Jira in one cheap agent session and analyses \
+those that need it in bounded, supervised sessions on your code base.
 
 Without a command, heartbeat runs on its cron schedule until it is stopped. Try it first, without \
 an account, a config or costs:

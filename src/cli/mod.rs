@@ -14,8 +14,6 @@ mod dry;
 mod feedback;
 mod init;
 mod init_checks;
-mod init_sources;
-mod init_written;
 mod invocation;
 mod items;
 pub mod selftest;
@@ -281,8 +279,9 @@ impl Context {
         &self,
         args: crate::simulate::ado::SimulateAdoArgs,
     ) -> Result<Code, CommandError> {
-        let ready =
-            |simulator: &crate::simulate::ado::Simulator| print_address(&simulator.base_url());
+        let ready = |simulator: &crate::simulate::ado::Simulator| {
+            self.print_simulator(&simulator.base_url(), "ado", crate::simulate::ado::PROJECT);
+        };
         served(crate::simulate::ado::run(args, ready).await)
     }
 
@@ -290,8 +289,13 @@ impl Context {
         &self,
         args: crate::simulate::github::SimulateGithubArgs,
     ) -> Result<Code, CommandError> {
-        let ready =
-            |simulator: &crate::simulate::github::Simulator| print_address(&simulator.base_url());
+        let ready = |simulator: &crate::simulate::github::Simulator| {
+            self.print_simulator(
+                &simulator.base_url(),
+                "github",
+                crate::simulate::github::REPOSITORY,
+            );
+        };
         served(crate::simulate::github::run(args, ready).await)
     }
 
@@ -299,9 +303,23 @@ impl Context {
         &self,
         args: crate::simulate::jira::SimulateJiraArgs,
     ) -> Result<Code, CommandError> {
-        let ready =
-            |simulator: &crate::simulate::jira::Simulator| print_address(&simulator.base_url());
+        let ready = |simulator: &crate::simulate::jira::Simulator| {
+            self.print_simulator(&simulator.base_url(), "jira", crate::simulate::jira::PROJECT);
+        };
         served(crate::simulate::jira::run(args, ready).await)
+    }
+
+    /// The address for scripts on standard output, the command that uses it for people.
+    fn print_simulator(&self, address: &str, kind: &str, project: &str) {
+        drop(write_out(&format!("{address}\n")));
+        if !self.global.quiet {
+            let words = format!(
+                "Try it: heartbeat init --kind {kind} --base-url {address} --project {project} --repository DIR\n\
+                 Ctrl-C stops it.\n"
+            );
+            // Whoever closed it does not want to read it.
+            drop(std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()));
+        }
     }
 
     fn print<T: Serialize>(
@@ -342,10 +360,6 @@ fn code_of(report: &RunReport) -> Code {
 }
 
 /// Where a simulator listens. A reader that went away does not stop it.
-fn print_address(address: &str) {
-    drop(write_out(&format!("{address}\n")));
-}
-
 fn served(result: std::io::Result<()>) -> Result<Code, CommandError> {
     result.map_err(CommandError::io("the simulated tracker cannot listen on its port"))?;
     Ok(Code::Done)

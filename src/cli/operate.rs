@@ -19,7 +19,7 @@ use crate::fetch::{Notebook, close_breaker};
 use crate::model::{SessionId, SessionRef};
 use crate::private;
 use crate::run::RunError;
-use crate::settings::{Config, HeldSecrets};
+use crate::settings::{AgentKind, Config, HeldSecrets};
 use crate::store::{Journal, Store};
 
 impl Context {
@@ -97,7 +97,9 @@ impl Context {
         let (reading, _) = self.needed_state()?;
         let store = Store::open(reading.folder())?;
         let journal = Journal::open(store, self.clock.clone(), None)?;
-        journal.provider().update(ProviderRecord::close).await?;
+        for agent in AgentKind::ALL {
+            journal.provider().update(agent, ProviderRecord::close).await?;
+        }
         self.print(&serde_json::json!({ "provider": "closed" }), |_| {
             "the model provider's circuit breaker is closed and its limits are lifted; the next run \
              starts sessions again\n"

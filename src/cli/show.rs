@@ -8,11 +8,11 @@ use super::error::CommandError;
 use crate::analyze;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
-use crate::model::text::{clip, in_words, seconds, size};
+use crate::model::text::{clip, in_words, seconds};
 use crate::model::{Alarms, ItemId, ItemKey, ReadSurroundings, SessionTranscript, TranscriptLine};
 use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};
-use crate::report::moment::{date_time, day, minute};
+use crate::report::moment::{date_time, day, minute, version};
 use crate::report::paint::Paint;
 use crate::settings::Config;
 use crate::store::{
@@ -195,15 +195,13 @@ fn newest_surroundings(events: &[Recorded]) -> Option<ReadSurroundings> {
     })
 }
 
-/// A line for each link and file, each with a line break before it.
-pub(super) fn render_surroundings(read: &ReadSurroundings) -> String {
+fn render_surroundings(read: &ReadSurroundings) -> String {
     let ReadSurroundings { items, changes, files, left_out } = read;
     let mut text = String::new();
     for item in items {
         let title = item.title.as_deref().unwrap_or("cannot be read");
         let (kind, title) = (in_words(item.kind), clip(title, 80));
-        let name = clip(&item.name(), 80);
-        let _: std::fmt::Result = write!(text, "\n{kind}: {name} {title} {}", item.url);
+        let _: std::fmt::Result = write!(text, "\n{kind}: #{} {title} {}", item.id, item.url);
     }
     for change in changes {
         let (kind, id) = (in_words(change.kind), clip(&change.id, 10));
@@ -211,7 +209,7 @@ pub(super) fn render_surroundings(read: &ReadSurroundings) -> String {
         let _: std::fmt::Result = write!(text, "\n{kind}: {id} {state} {title}");
     }
     for file in files {
-        let size = file.size.map(|bytes| format!(" ({})", size(bytes))).unwrap_or_default();
+        let size = file.size.map(|size| format!(" ({size} bytes)")).unwrap_or_default();
         let name = clip(&file.name, 60);
         let _: std::fmt::Result = write!(text, "\nattached: {name}{size}: {}", file.fate);
     }
@@ -309,10 +307,10 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
     let area = area.map(|area| format!(" · {area}")).unwrap_or_default();
     let name = format!("{} {}", short_key(&item.key), item.title);
     let mut text = format!(
-        "{}\n{}{area} · revision {} · changed {}\n{}\n\n{} ({})",
+        "{}\n{}{area} · {} · changed {}\n{}\n\n{} ({})",
         paint.bold(&name),
         item.item_type,
-        item.revision,
+        version(item.revision),
         date_time(item.last_changed),
         item.url,
         in_words(item.phase),
@@ -362,7 +360,7 @@ pub fn render_story(story: &Story, paint: Paint) -> String {
 }
 
 fn render_finding(row: &FindingRow, paint: Paint) -> String {
-    let title = format!("Finding of {} on revision {}", minute(row.created_at), row.revision);
+    let title = format!("Finding of {} on {}", minute(row.created_at), version(row.revision));
     let finding = paint.markdown(&analyze::markdown(&row.finding));
     format!("\n{}\n{}\n{finding}", paint.bold(&title), remarks(row))
 }

@@ -70,8 +70,10 @@ pub struct Status {
     pub sources: BTreeMap<String, SourceRecord>,
     /// Items that are parked because their source is not configured any more, by its name.
     pub removed_sources: BTreeMap<String, u64>,
-    /// What keeps sessions from starting at the model provider.
+    /// What keeps sessions from starting at a model provider: the first of these.
     pub provider: Option<Hold>,
+    /// Of each provider that holds sessions back.
+    pub providers: Vec<Hold>,
     /// The same as its end and its reason.
     pub provider_suspended: Option<(Timestamp, String)>,
     /// The model provider's circuit breaker.
@@ -117,7 +119,8 @@ pub async fn status(
     let zone = &config.schedule.timezone;
     let scheduler = SchedulerMark::is_set(store.folder());
     let paused = store.ticks().pause_state().await?;
-    let provider = store.provider().record().await?;
+    let providers = store.provider().all(config.agents()).await?;
+    let holds: Vec<Hold> = providers.holds(now).collect();
     Ok(Status {
         holder_health: held.as_ref().map(|held| held.health),
         holder: held.map(|held| held.holder),
@@ -143,10 +146,11 @@ pub async fn status(
         source: first,
         sources,
         removed_sources: store.items().of_removed_sources().await?,
-        provider_suspended: provider.hold(now).map(|hold| (hold.until, hold.reason)),
-        provider: provider.hold(now),
-        provider_breaker: provider.breaker,
-        agent_fault: provider.agent_fault,
+        provider_suspended: holds.first().map(|hold| (hold.until, hold.reason.clone())),
+        provider: holds.first().cloned(),
+        providers: holds,
+        provider_breaker: providers.breaker(),
+        agent_fault: providers.agent_fault(),
         outbox: store.outbox().undelivered().await?,
         undelivered: store.outbox().open(UNDELIVERED_SHOWN).await?,
         containment: containment(config).await,
@@ -292,27 +296,28 @@ fn describe_breaker(source: &str, breaker: &Breaker, now: Timestamp) -> String {
 }
 
 fn describe_provider(status: &Status, now: Timestamp) -> String {
-    match &status.provider {
-        Some(hold) => format!(
-            "{} until {}: {}; `heartbeat retry --provider` lifts it",
-            match hold.kind {
-                HoldKind::Outage => "DOWN, no session starts",
-                HoldKind::Credential => "REFUSES THE CREDENTIAL, no session starts",
-                HoldKind::Limit => "SUSPENDED, no session starts",
-                HoldKind::Probing => "being probed",
-            },
-            moment(hold.until, now),
-            hold.reason
-        ),
-        None => match (&status.provider_breaker.state, status.provider_breaker.failures) {
-            (BreakerState::Closed, 0) => "closed: the provider answers".into(),
-            (BreakerState::Closed, failures) => format!("closed, {failures} failure(s) in a row"),
-            (BreakerState::HalfOpen { since }, _) => {
-                format!("half-open: probing since {}", moment(*since, now))
-            }
-            (BreakerState::Open { .. }, _) => "down; the next run probes it".into(),
-        },
+    if !status.providers.is_empty() {
+        let holds: Vec<String> = status.providers.iter().map(|hold| held(hold, now)).collect();
+        return format!("{}; `heartbeat retry --provider` lifts it", holds.join("; "));
     }
+    match (&status.provider_breaker.state, status.provider_breaker.failures) {
+        (BreakerState::Closed, 0) => "closed: the provider answers".into(),
+        (BreakerState::Closed, failures) => format!("closed, {failures} failure(s) in a row"),
+        (BreakerState::HalfOpen { since }, _) => {
+            format!("half-open: probing since {}", moment(*since, now))
+        }
+        (BreakerState::Open { .. }, _) => "down; the next run probes it".into(),
+    }
+}
+
+fn held(hold: &Hold, now: Timestamp) -> String {
+    let what = match hold.kind {
+        HoldKind::Outage => "DOWN, no session starts",
+        HoldKind::Credential => "REFUSES THE CREDENTIAL, no session starts",
+        HoldKind::Limit => "SUSPENDED, no session starts",
+        HoldKind::Probing => "being probed",
+    };
+    format!("{what} until {}: {}", moment(hold.until, now), hold.reason)
 }
 
 fn describe_message(message: &Message, now: Timestamp) -> String {

@@ -5,6 +5,7 @@
 //! when an edit breaks it. Secrets are never among the values: a configuration says where a
 //! credential lives, and [`credential`] fetches it when it is needed.
 
+mod agents;
 pub mod credential;
 mod error;
 mod file;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Origin, Problem};
 use super::load::Layered;
-use super::{keys, list, source};
-use crate::model::{Stage, Usd};
+use super::{agents, keys, list, source};
+use crate::model::Usd;
 use crate::schedule::{Schedule, ScheduleError};
-use crate::settings::{AgentKind, Config, Containment, CopilotProvider};
+use crate::settings::{AgentKind, Config};
 
 /// Variables that make an agent trust the repository it reads.
 const UNSAFE: [&str; 1] = ["COPILOT_ALLOW_ALL"];
@@ -150,7 +150,7 @@ fn agent(rules: &mut Rules<'_>, config: &Config) {
             &format!("the price of {model:?} must be US dollars per million tokens, above zero"),
         );
     }
-    other_agents(rules, config);
+    agents::other_agents(rules, config);
     let reason = "the tracker's credential is never passed to the agent";
     for (n, source) in config.sources().iter().enumerate() {
         let tracker = format!("{}.token_env", config.source_section(n));
@@ -162,84 +162,6 @@ fn agent(rules: &mut Rules<'_>, config: &Config) {
         let passed = agent.pass_env.iter().any(|name| leaks(name));
         rules.agree(!passed, ["agent.pass_env", &tracker], reason);
     }
-}
-
-/// Codex and Copilot, as far as a stage uses them.
-fn other_agents(rules: &mut Rules<'_>, config: &Config) {
-    for (command, key) in
-        [(&config.codex.command, "codex.command"), (&config.copilot.command, "copilot.command")]
-    {
-        let named = command.first().is_some_and(|program| !program.trim().is_empty());
-        rules.require(named, key, "write the agent's program first");
-    }
-    for (variable, key) in [
-        (&config.codex.credential_env, "codex.credential_env"),
-        (&config.copilot.credential_env, "copilot.credential_env"),
-    ] {
-        let holds = is_variable_name_or_empty(variable);
-        rules.require(holds, key, "write the name of a variable, not its value");
-    }
-    let used = config.agents();
-    let address = "write an http or https address, such as https://api.openai.com/v1";
-    rules.require(source::is_collection_address(&config.codex.base_url), "codex.base_url", address);
-    let copilot = &config.copilot;
-    let own = used.contains(&AgentKind::Copilot) && copilot.provider != CopilotProvider::Github;
-    rules.agree(
-        !own || source::is_collection_address(&copilot.base_url),
-        ["copilot.base_url", "copilot.provider"],
-        "a provider of your own needs its http or https address",
-    );
-    rules.agree(
-        copilot.provider != CopilotProvider::Github || copilot.base_url.is_empty(),
-        ["copilot.base_url", "copilot.provider"],
-        "GitHub is asked at its own address; choose another provider, or leave base_url empty",
-    );
-    for key in ["agent.command", "agent.credential_env", "agent.auth"] {
-        // Whoever writes it down means it for the agent that runs.
-        let meant = used.contains(&AgentKind::Claude) || rules.place(key) == Origin::Default;
-        let other = used.first().copied().unwrap_or(AgentKind::Claude).section();
-        rules.agree(
-            meant,
-            [key, "agent.kind"],
-            &format!("this key is Claude's, which no stage uses; the agent's own are in [{other}]"),
-        );
-    }
-    for (stage, model, kind) in [
-        (Stage::Triage, "triage.model", "triage.agent"),
-        (Stage::Deep, "analyze.model", "analyze.agent"),
-    ] {
-        let agent = config.agent_of(stage);
-        rules.require(
-            agent == AgentKind::Claude || rules.place(model) != Origin::Default,
-            model,
-            &format!("this is a model of Claude; write one that {} has ({kind})", agent.title()),
-        );
-    }
-    only_claude_has(rules, config);
-}
-
-fn only_claude_has(rules: &mut Rules<'_>, config: &Config) {
-    let written = |rules: &Rules<'_>, key: &str| rules.place(key) != Origin::Default;
-    let fallback =
-        !config.analyze.fallback_model.is_empty() && written(rules, "analyze.fallback_model");
-    rules.agree(
-        !fallback || config.agent_of(Stage::Deep) == AgentKind::Claude,
-        ["analyze.fallback_model", "analyze.agent"],
-        "this agent cannot change its model; set it to \"\"",
-    );
-    let effort = !config.triage.effort.is_empty() && written(rules, "triage.effort");
-    rules.agree(
-        !effort || config.agent_of(Stage::Triage) != AgentKind::Copilot,
-        ["triage.effort", "triage.agent"],
-        "Copilot is not told an effort; set it to \"\"",
-    );
-    rules.agree(
-        config.state.containment != Containment::Strict
-            || config.agent_of(Stage::Deep) != AgentKind::Codex,
-        ["state.containment", "analyze.agent"],
-        "Codex confines its commands itself, which \"strict\" does not trust; use \"auto\", or \
-         another agent for analyses",
-    );
 }
 
 fn sessions(rules: &mut Rules<'_>, config: &Config) {

@@ -233,11 +233,13 @@ impl RunView {
                 self.triage_ended = true;
                 self.triage_failed |= *failed > 0;
             }
-            Event::ProviderBreakerChanged { from, to, reason, .. } => {
-                self.notices.push(format!("provider's circuit breaker {from} → {to}: {reason}"));
+            Event::ProviderBreakerChanged { agent, from, to, reason, .. } => {
+                let whose = provider_words(agent);
+                self.notices.push(format!("{whose}'s circuit breaker {from} → {to}: {reason}"));
             }
-            Event::ProviderSuspended { until, reason } => {
-                self.notices.push(format!("provider suspended until {until}: {reason}"));
+            Event::ProviderSuspended { agent, until, reason } => {
+                let whose = provider_words(agent);
+                self.notices.push(format!("{whose} suspended until {until}: {reason}"));
             }
             event => self.apply_item(event),
         }
@@ -376,6 +378,14 @@ impl RunView {
     /// Title of an item, as far as it is known.
     pub fn title(&self, item: &ItemKey) -> &str {
         self.titles.get(item).map_or("", String::as_str)
+    }
+}
+
+/// A model provider for people, by the name of its agent.
+pub fn provider_words(agent: &str) -> String {
+    match agent {
+        "" => "provider".to_owned(),
+        agent => format!("provider of {agent}"),
     }
 }
 

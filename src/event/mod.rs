@@ -449,8 +449,11 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
-    /// The model provider's circuit breaker changed its state.
+    /// The circuit breaker of a model provider changed its state.
     ProviderBreakerChanged {
+        /// Whose provider; empty: that of the only agent.
+        #[serde(default)]
+        agent: String,
         /// Before.
         from: String,
         /// After.
@@ -460,8 +463,11 @@ pub enum Event {
         /// What led to it.
         reason: String,
     },
-    /// The provider refuses more work.
+    /// A provider refuses more work.
     ProviderSuspended {
+        /// Whose provider; empty: that of the only agent.
+        #[serde(default)]
+        agent: String,
         /// Until.
         until: Timestamp,
         /// As an outcome's detail.

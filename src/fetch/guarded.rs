@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, ItemFile, LinkedItem,
+    AsOf, FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, LinkedItem,
     Notebook, Page, Pages, Source,
 };
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
 use crate::event::{Event, Sink};
 use crate::model::{
-    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, Surroundings, WorkItem,
+    Attachment, BoxFuture, Breaker, BreakerState, ItemId, LinkedChange, Surroundings,
 };
 
 /// Wraps a [`Source`]: checks the breaker and the server's "not before" first and records the result
@@ -203,7 +203,7 @@ impl Source for Guarded {
         &self,
         ids: Vec<ItemId>,
         at: jiff::Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
         Box::pin(self.ask(self.inner.as_of(ids, at)))
     }
 
@@ -230,16 +230,9 @@ impl Source for Guarded {
         self.inner.still_matching(ids)
     }
 
-    /// These bypass the breaker as well: triage and analysis go on without them.
+    /// These bypass the breaker as well: an analysis goes on without them.
     fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
         self.inner.surroundings(id)
-    }
-
-    fn attached_files(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
-        self.inner.attached_files(ids)
     }
 
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::model::ItemId;
+use crate::model::{ItemId, WorkItem};
 
 /// Which finished items are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,22 @@ pub struct FinishedItem {
     pub created_at: Option<Timestamp>,
     /// Links to commits, pull requests and their like.
     pub development_links: u64,
+}
+
+/// An item as it was at an instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AsOf {
+    pub item: WorkItem,
+    pub text: PastText,
+}
+
+/// How far the long texts of an item as it was are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PastText {
+    /// They are those of that time.
+    OfThatTime,
+    /// They are the newest: the tracker keeps no others, and the item changed since then.
+    Unknown,
 }
 
 /// A link from an item to what changed the code.

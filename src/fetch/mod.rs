@@ -8,7 +8,6 @@
 
 pub mod ado;
 mod ahead;
-mod around;
 mod client;
 mod credential;
 mod failure;
@@ -28,7 +27,7 @@ mod write_back;
 pub use credential::{Credential, FixedCredential};
 pub use guarded::{Guarded, Unusable, close_breaker};
 pub use http::Turns;
-pub use look_back::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
+pub use look_back::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
 pub use memory::{InMemory, Notebook};
 pub use tracker::{Connection, Probe, Tracker, connect};
 pub use write_back::{WriteBack, Written};
@@ -110,9 +109,6 @@ pub struct CurrentState {
     pub changed_at: Timestamp,
 }
 
-/// A file and the item it is attached to.
-pub type ItemFile = (ItemId, Attachment);
-
 /// A tracker that work items are read from.
 pub trait Source: Send + Sync {
     /// Starts to read. Nothing is fetched before the first [`Pages::next`].
@@ -157,12 +153,12 @@ pub trait Source: Send + Sync {
     }
 
     /// These items as they were at an instant; one that did not exist yet is left out. `None` if the
-    /// source keeps no revisions.
+    /// source cannot look back.
     fn as_of(
         &self,
         _ids: Vec<ItemId>,
         _at: Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 
@@ -179,15 +175,6 @@ pub trait Source: Send + Sync {
     /// files. Bounded, and read once for an item that is about to be analysed. `None` if the source
     /// knows of none.
     fn surroundings(&self, _id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
-        Box::pin(async { Ok(None) })
-    }
-
-    /// Names and sizes of the files that are attached to these items, in a few light requests and
-    /// without the files. `None` if the source has no such request.
-    fn attached_files(
-        &self,
-        _ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 

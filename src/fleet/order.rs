@@ -80,7 +80,7 @@ impl Order {
             session: job.session.clone(),
             words: Words { system, user, schema },
             checkout,
-            triage: config.triage.clone(),
+            triage: job.triage.clone().unwrap_or_else(|| config.triage.clone()),
             analyze: job.analyze.clone().unwrap_or_else(|| config.analyze.clone()),
             timeouts: config.timeouts.clone(),
             files: job.attached.as_ref().map(|attached| Files {

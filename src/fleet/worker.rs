@@ -315,6 +315,7 @@ impl Worker {
             session: order.session.clone(),
             prompt: order.prompt(),
             repository: tree.as_ref().map(|tree| tree.path.clone()),
+            triage: Some(order.triage.clone()),
             analyze: Some(order.analyze.clone()),
             attached: order.attached(),
         };

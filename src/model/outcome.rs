@@ -166,6 +166,8 @@ pub enum FailureKind {
     CommandLine,
     /// The keeper did not come up.
     KeeperFailed,
+    /// The sandbox of its own that the agent needs does not work on this machine.
+    SandboxFailed,
     /// We are shutting down.
     Shutdown,
     /// The run reached its own limit.

@@ -1,7 +1,7 @@
 //! What is known about an item beside its text, in a few lines. Nothing here is fenced yet.
 
 use super::item::{Detail, LONGEST_TITLE, cut_line};
-use crate::model::{Earlier, Finding, ItemKey, KnownTitle, Verdict};
+use crate::model::{Earlier, Finding, KnownTitle, Verdict};
 
 const LONGEST_CHANGES: usize = 400;
 const MOST_FILES: usize = 10;
@@ -46,19 +46,11 @@ fn finding_text(finding: &Finding, detail: Detail) -> String {
     text
 }
 
-/// Other items, one per line: `17 | done | Total is wrong`; those of another source than `own` with
-/// its name. Without `own` they have the numbers of their batch.
-pub fn known_text<'a>(
-    known: impl IntoIterator<Item = &'a KnownTitle>,
-    own: Option<&ItemKey>,
-) -> String {
+/// Other items, one per line: `17 | done | Total is wrong`.
+pub fn known_text<'a>(known: impl IntoIterator<Item = &'a KnownTitle>) -> String {
     let line = |known: &KnownTitle| {
         let phase: &str = known.phase.into();
-        let name = match own {
-            Some(own) if own.source() != known.key.source() => known.key.to_string(),
-            _ => known.id.to_string(),
-        };
-        format!("{name} | {phase} | {}", cut_line(&known.title, LONGEST_TITLE))
+        format!("{} | {phase} | {}", known.id, cut_line(&known.title, LONGEST_TITLE))
     };
     known.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::digest::Report;
 use super::fixes::{fix_line, sentence, stale_line};
-use super::moment::minute;
+use super::moment::{minute, version};
 use crate::analyze;
 use crate::event::fold::AlarmedItem;
 use crate::model::plain_text;
@@ -180,8 +180,8 @@ fn findings(page: &mut String, report: &Report) {
 fn source(row: &FindingRow) -> String {
     let at = minute(row.created_at);
     match web_address(&row.url) {
-        Some(url) => format!("<{url}> · revision {} · {at}\n", row.revision),
-        None => format!("revision {} · {at}\n", row.revision),
+        Some(url) => format!("<{url}> · {} · {at}\n", version(row.revision)),
+        None => format!("{} · {at}\n", version(row.revision)),
     }
 }
 

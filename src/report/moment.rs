@@ -28,6 +28,16 @@ pub fn time_of_day(at: Timestamp) -> String {
     in_zone(at, &local_zone(), "%T %Z")
 }
 
+/// `revision 7`, or `version of 2026-11-16 09:15 CET` where the tracker counts none and the time of
+/// the last change stands for the revision.
+pub fn version(revision: i64) -> String {
+    const FIRST_TIME: i64 = 1_000_000_000_000; // September 2001, in milliseconds
+    match Timestamp::from_millisecond(revision) {
+        Ok(changed) if revision >= FIRST_TIME => format!("version of {}", minute(changed)),
+        _ => format!("revision {revision}"),
+    }
+}
+
 fn in_zone(at: Timestamp, zone: &TimeZone, form: &str) -> String {
     at.to_zoned(zone.clone()).strftime(form).to_string()
 }
@@ -79,6 +89,12 @@ mod tests {
         ] {
             assert_eq!(distance(then.parse().unwrap(), now), said);
         }
+    }
+
+    #[test]
+    fn a_revision_is_a_number_or_a_time() {
+        assert_eq!(version(7), "revision 7");
+        assert!(version(1_794_906_209_000).starts_with("version of 2026-11-1"));
     }
 
     #[test]

@@ -52,22 +52,19 @@ pub(super) async fn clean_page(cx: &RunContext, page: Page) -> Result<CleanPage,
 /// Cleans each item; those at which the cleaner panics are returned as they came.
 fn clean_all(
     items: Vec<WorkItem>,
-    clean: impl Fn(WorkItem) -> CleanItem + Sync,
+    clean: impl Fn(WorkItem) -> CleanItem,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
-    let done = clean::each(items, |item| {
+    let (mut cleaned, mut failed) = (Vec::with_capacity(items.len()), Vec::new());
+    for item in items {
         let kept = item.clone();
-        catch_unwind(AssertUnwindSafe(|| clean(item))).map_err(|_| Box::new(kept))
-    });
-    let (mut cleaned, mut failed) = (Vec::with_capacity(done.len()), Vec::new());
-    for one in done {
-        match one {
+        match catch_unwind(AssertUnwindSafe(|| clean(item))) {
             Ok(item) => cleaned.push(item),
-            Err(kept) => {
+            Err(_) => {
                 tracing::error!(
                     item = %kept.key,
                     "the cleaner panicked on this item, which is a bug; the item is parked"
                 );
-                failed.push(*kept);
+                failed.push(kept);
             }
         }
     }

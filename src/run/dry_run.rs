@@ -8,10 +8,11 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::{Publishing, RunContext, RunError, analyse, sources, surroundings, triage};
+use super::surroundings::Gathered;
+use super::{Publishing, RunContext, RunError, analyse, sources, triage};
 use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
-use crate::model::{Alarms, CleanItem, ItemKey, ReadSurroundings, Stage, TextStats, Usd};
+use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
 use crate::prompt::Rendered;
 
 /// Events read from the log in one go.
@@ -77,9 +78,6 @@ pub struct DryRunPrompt {
     pub system: String,
     /// The rest.
     pub user: String,
-    /// Links and files that the session would get, and what becomes of each file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub surroundings: Option<Box<ReadSurroundings>>,
 }
 
 /// Reads and plans, renders the prompts, and stops there. The journal must be on a copy of the
@@ -175,11 +173,9 @@ async fn deep_prompts(
         let cx = &cx.for_item(item.facts());
         match analyse::context_for(cx, item).await {
             Ok(context) => {
-                let around = surroundings::gather(cx, item, &context.root).await;
-                let words = analyse::prompt(cx, item, &context, &around).await?;
+                let words = analyse::prompt(cx, item, &context, &Gathered::default()).await?;
                 let worst_case = cx.config.analyze.max_cost;
-                let prompt = prompt(Stage::Deep, Some(item.key().clone()), words, worst_case);
-                prompts.push(DryRunPrompt { surroundings: around.read, ..prompt });
+                prompts.push(prompt(Stage::Deep, Some(item.key().clone()), words, worst_case));
             }
             Err(missing) => {
                 let missing = missing.to_string();
@@ -211,6 +207,5 @@ async fn check_write_back(cx: &RunContext, queue: &[QueuedItem]) -> Option<Strin
 
 fn prompt(stage: Stage, item: Option<ItemKey>, words: Rendered, worst_case: Usd) -> DryRunPrompt {
     let tokens = words.tokens();
-    let Rendered { system, user, .. } = words;
-    DryRunPrompt { stage, item, tokens, worst_case, system, user, surroundings: None }
+    DryRunPrompt { stage, item, tokens, worst_case, system: words.system, user: words.user }
 }

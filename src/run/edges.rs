@@ -6,7 +6,7 @@ use crate::context::CodeBase;
 use crate::fetch::{FetchError, Source};
 use crate::model::{BoxFuture, ItemId, ItemKey};
 use crate::session::{Gate, Sessions};
-use crate::settings::HeldSecrets;
+use crate::settings::{AgentKind, HeldSecrets};
 
 /// Everything a run touches.
 #[derive(Clone)]
@@ -51,8 +51,12 @@ pub trait Secrets: Send + Sync {
     /// All of them, now.
     fn held(&self) -> BoxFuture<'_, HeldSecrets>;
 
-    /// Keyed fingerprint of the agent's credential, to see whether it changed; none: unknown.
-    fn agent_fingerprint<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Option<String>> {
+    /// Keyed fingerprint of an agent's credential, to see whether it changed; none: unknown.
+    fn agent_fingerprint<'a>(
+        &'a self,
+        _agent: AgentKind,
+        _key: &'a str,
+    ) -> BoxFuture<'a, Option<String>> {
         Box::pin(async { None })
     }
 }

@@ -54,18 +54,17 @@ pub(super) fn setting_to_correct(
 }
 
 /// Why the provider refuses work, with the setting to look at.
-pub(super) fn provider_reason(why: FailureKind, config: &Config) -> String {
+pub(super) fn provider_reason(why: FailureKind, agent: AgentKind, config: &Config) -> String {
     if why != FailureKind::Authentication {
         return in_words(why);
     }
-    let of_kind = |kind: AgentKind| match (kind, config.agent.auth) {
+    let fix = match (agent, config.agent.auth) {
         (AgentKind::Claude, AgentAuth::Login) => {
             "log the agent in again, or correct [agent] credential_env".to_owned()
         }
-        _ => format!("correct the key in {}", config.credential_env_of(kind)),
+        _ => format!("correct the key in {}", config.credential_env_of(agent)),
     };
-    let fixes: Vec<String> = config.agents().into_iter().map(of_kind).collect();
-    format!("authentication: {}", fixes.join(", or "))
+    format!("authentication: {fix}")
 }
 
 #[cfg(test)]

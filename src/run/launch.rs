@@ -142,7 +142,7 @@ async fn wait_for_gates(
         // The machine first: it costs nothing to ask, and a probe needs its consent as well.
         let closed = match cx.edges.gate.admit().await {
             Err(closed) => closed,
-            Ok(()) => match provider::admit(cx).await? {
+            Ok(()) => match provider::admit(cx, launch.stage).await? {
                 ProviderGate::Open => break,
                 ProviderGate::Busy(detail) => (Reason::ProviderDown, detail),
                 ProviderGate::Closed(reason, detail) => {
@@ -203,6 +203,7 @@ fn job_for(cx: &RunContext, launch: &Launch, claim: &Claim, attempt: u32) -> Job
         },
         prompt: launch.prompt.clone(),
         repository: launch.repository.clone(),
+        triage: None,
         analyze: (launch.stage == Stage::Deep).then(|| cx.config.analyze.clone()),
         attached: launch.attached.clone(),
     }

@@ -1,5 +1,6 @@
-//! The model provider's gate: no session starts while the provider is down, refuses the credential
-//! or has stated a limit. After a hold one cheap probe session finds out whether it answers again.
+//! The gate of the model providers: no session starts while its agent's provider is down, refuses the
+//! credential or has stated a limit. After a hold one cheap probe session finds out whether it answers
+//! again. Each kind of agent has a provider of its own, whose troubles say nothing about the others.
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use crate::model::{FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::session::{Job, StopHandle};
+use crate::settings::{AgentKind, Config, Triage};
 use crate::store::{Claim, StoreError, fault};
 
 /// The most that a probe may cost.
@@ -29,27 +31,36 @@ pub(super) enum ProviderGate {
 }
 
 /// Asks the gate, and probes the provider if it is time for that.
-pub(super) async fn admit(cx: &RunContext) -> Result<ProviderGate, RunError> {
-    let credential = credential(cx, &cx.store().provider().record().await?).await;
+pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
+    let agent = cx.config.agent_of(stage);
+    let credential = credential(cx, agent, &cx.store().provider().record(agent).await?).await;
     let (now, by_hand) = (cx.now(), cx.trigger == Trigger::Manual);
     let ask = move |record: &mut ProviderRecord| {
         record.admit(Request { now, credential: credential.as_deref(), by_hand })
     };
-    match cx.journal.provider().update(ask).await? {
+    match cx.journal.provider().update(agent, ask).await? {
         ProviderAdmission::Go => Ok(ProviderGate::Open),
         ProviderAdmission::Refused(hold) => Ok(closed(&hold)),
-        ProviderAdmission::Probe => probe(cx).await,
+        ProviderAdmission::Probe => probe(cx, stage).await,
     }
 }
 
-/// Probes before the sessions that would wait for each other, if there is work for any.
+/// Probes before the sessions that would wait for each other, each provider that there is work for.
 pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(), RunError> {
     let idle = queues.untriaged.is_empty() && queues.triaged.is_empty();
     if idle || cx.stop.requested() || cx.edges.gate.admit().await.is_err() {
         return Ok(());
     }
-    // Whoever starts a session asks again, and says why it cannot start.
-    admit(cx).await.map(drop)
+    let mut asked = None;
+    for (stage, waiting) in [(Stage::Triage, &queues.untriaged), (Stage::Deep, &queues.triaged)] {
+        let agent = Some(cx.config.agent_of(stage));
+        if !waiting.is_empty() && asked != agent {
+            // Whoever starts a session asks again, and says why it cannot start.
+            admit(cx, stage).await?;
+            asked = agent;
+        }
+    }
+    Ok(())
 }
 
 fn closed(hold: &Hold) -> ProviderGate {
@@ -71,12 +82,28 @@ fn closed(hold: &Hold) -> ProviderGate {
     }
 }
 
-/// One session that asks for two words, on the triage model.
-async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
+/// Triage's settings for a session that asks for two words: its own model, unless another agent is
+/// asked, which knows only the model of its stage.
+fn probe_settings(config: &Config, stage: Stage) -> Triage {
+    let (agent, own) = (config.agent_of(stage), config.triage.clone());
+    let triage = Triage { agent: Some(agent), max_cost: PROBE_COST, ..own };
+    match agent == config.agent_of(Stage::Triage) {
+        true => triage,
+        false => Triage {
+            model: config.model_of(stage).to_owned(),
+            effort: config.analyze.effort.clone(),
+            ..triage
+        },
+    }
+}
+
+/// One session that asks for two words.
+async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> {
+    let agent = cx.config.agent_of(stage);
     let claim = Claim { worst_case: PROBE_COST, ..claim_for(cx, Stage::Triage, Vec::new()) };
     let abandon = async |gate| {
         let now = cx.now();
-        cx.journal.provider().update(move |record| record.abandon_probe(now)).await?;
+        cx.journal.provider().update(agent, move |record| record.abandon_probe(now)).await?;
         Ok(gate)
     };
     if let Err(refusal) = cx.journal.claims().take(claim.clone()).await? {
@@ -85,14 +112,15 @@ async fn probe(cx: &RunContext) -> Result<ProviderGate, RunError> {
     let (id, run) = (claim.session, claim.run);
     let session = SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 };
     let (prompt, repository) = (probe_prompt(), None::<PathBuf>);
-    let job = Job { session, prompt, repository, analyze: None, attached: None };
+    let triage = Some(probe_settings(&cx.config, stage));
+    let job = Job { session, prompt, repository, triage, analyze: None, attached: None };
     fault::point();
     let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;
     fault::point();
     match performed {
         Ok(end) => {
             let now = cx.now();
-            let hold = note(cx, &end, move |record| {
+            let hold = note(cx, agent, &end, move |record| {
                 // A probe that was ended by us has shown nothing.
                 record.abandon_probe(now);
                 record.hold(now)
@@ -155,7 +183,8 @@ pub(super) async fn after_session(
     }
     let (outcome, agent_fault) = (end.outcome.clone(), advice.clone());
     let started = cx.now().saturating_sub(end.duration).unwrap_or_default();
-    let outcome = note(cx, end, move |record| {
+    let agent = cx.config.agent_of(stage);
+    let outcome = note(cx, agent, end, move |record| {
         // Only a reply of the model shows that the agent works.
         if agent_fault.is_some() || outcome.is_success() {
             record.agent_fault = agent_fault;
@@ -182,12 +211,13 @@ pub(super) async fn after_session(
 /// `also` does with the record.
 async fn note<T: Send + 'static>(
     cx: &RunContext,
+    agent: AgentKind,
     end: &SessionEnd,
     also: impl FnOnce(&mut ProviderRecord) -> T + Send + 'static,
 ) -> Result<T, RunError> {
     let (outcome, until, now) = (end.outcome.clone(), end.suspended_until, cx.now());
     let reason = match &outcome {
-        Outcome::ProviderLimit { why } => provider_reason(*why, &cx.config),
+        Outcome::ProviderLimit { why } => provider_reason(*why, agent, &cx.config),
         outcome => outcome.to_string(),
     };
     let mut credential = None;
@@ -197,27 +227,28 @@ async fn note<T: Send + 'static>(
             record.fingerprint_key.get_or_insert_with(fresh_key);
             record.clone()
         };
-        let record = cx.journal.provider().update(ensure).await?;
-        credential = self::credential(cx, &record).await;
+        let record = cx.journal.provider().update(agent, ensure).await?;
+        credential = self::credential(cx, agent, &record).await;
     }
     let change = move |record: &mut ProviderRecord| {
         let credential = credential.as_deref();
         record.note(Report { outcome: &outcome, until, now, credential, reason });
         also(record)
     };
-    Ok(cx.journal.provider().update(change).await?)
+    Ok(cx.journal.provider().update(agent, change).await?)
 }
 
-/// Fingerprint of the agent's credential; none before the provider first refused one.
-async fn credential(cx: &RunContext, record: &ProviderRecord) -> Option<String> {
+/// Fingerprint of this agent's credential; none before the provider first refused one.
+async fn credential(cx: &RunContext, agent: AgentKind, record: &ProviderRecord) -> Option<String> {
     let key = record.fingerprint_key.as_deref()?;
-    cx.edges.secrets.agent_fingerprint(key).await
+    cx.edges.secrets.agent_fingerprint(agent, key).await
 }
 
 /// A run whose work was refused for the credential ends with that.
 pub(super) async fn ensure_credential(cx: &RunContext) -> Result<(), RunError> {
-    let hold = cx.store().provider().record().await?.hold(cx.now());
-    match hold.filter(|hold| hold.kind == HoldKind::Credential && cx.journal.view().work > 0) {
+    let providers = cx.store().provider().all(cx.config.agents()).await?;
+    let hold = providers.holds(cx.now()).find(|hold| hold.kind == HoldKind::Credential);
+    match hold.filter(|_| cx.journal.view().work > 0) {
         Some(hold) => Err(RunError::AgentCredential(hold.reason)),
         None => Ok(()),
     }

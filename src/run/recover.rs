@@ -58,7 +58,7 @@ async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), Run
     remove_secrets(cx, &mut checked.verdicts).await;
     let verdicts = checked.verdicts.into_iter();
     let mut verdicts: HashMap<ItemKey, Verdict> =
-        verdicts.filter_map(|verdict| numbers.own(verdict)).collect();
+        verdicts.filter_map(|verdict| numbers.own(verdict, |_, _| false)).collect();
     let mut judged = |(key, fingerprint): (ItemKey, String)| {
         let verdict = verdicts.remove(&key)?;
         Some(TriageResult {

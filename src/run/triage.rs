@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, analyse, budget, recover, surroundings};
+use super::{RunContext, RunError, analyse, budget, recover};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
@@ -97,8 +97,7 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
         return Ok(Vec::new());
     }
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
-    let mut known = cx.store().items().background(new.clone(), EarlierVerdicts::All).await?;
-    surroundings::name_files(&cx, &new, &mut known).await;
+    let known = cx.store().items().background(new, EarlierVerdicts::All).await?;
     let batches = triage::plan_batches(&items, &known, &cx.config.triage);
     let code = cx.edges.code.pictures(items).await.join("\n\n");
     Ok(batches.into_iter().map(|batch| batch.with_code(&code)).collect())
@@ -178,10 +177,8 @@ impl<'a> Triage<'a> {
         session: SessionId,
         answer: &serde_json::Value,
     ) -> Result<(), RunError> {
-        let candidates = |batch: &Batch| -> Vec<ItemId> {
-            batch.candidates().iter().map(|known| known.id).collect()
-        };
-        let checked = check_verdicts(&batch.ids(), &candidates(batch), answer);
+        let candidates: Vec<ItemId> = batch.candidates().iter().map(|known| known.id).collect();
+        let checked = check_verdicts(&batch.ids(), &candidates, answer);
         let again = batch.only(&checked.failed());
         self.apply_verdicts(session, batch, checked.verdicts).await?;
         if again.items.is_empty() {
@@ -190,7 +187,7 @@ impl<'a> Triage<'a> {
         let mut without = again.keys();
         match self.ask(&again, Asking::Again).await? {
             BatchOutcome::Answered(session, answer) => {
-                let checked = check_verdicts(&again.ids(), &candidates(&again), &answer);
+                let checked = check_verdicts(&again.ids(), &candidates, &answer);
                 without = again.keys_of(&checked.failed());
                 self.apply_verdicts(session, &again, checked.verdicts).await?;
             }

@@ -33,6 +33,7 @@ mod spec;
 pub mod stop;
 mod supervisor;
 pub mod tree;
+mod trial;
 
 pub use admission::{Gate, MachineGate};
 pub use children::{become_outer_reaper, collect_dead_children};

@@ -11,13 +11,13 @@ use tracing::Instrument as _;
 use super::agent::{ATTACHED_DIR, Agent, HOME_DIR, TMP_DIR, Task, kept_folder, of_kind};
 use super::confinement::{Allowed, Confinement};
 use super::supervisor::remove_folder;
-use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans};
+use super::{SessionLimits, SessionSpec, StopSignal, Supervisor, orphans, trial};
 use crate::model::{BoxFuture, SessionEnd, SessionRef, Stage};
 use crate::ports::LedgerError;
 use crate::private;
 use crate::process::program;
 use crate::prompt::Rendered;
-use crate::settings::{AgentKind, Analyze, Config, Environment};
+use crate::settings::{AgentKind, Analyze, Config, Environment, Triage};
 
 /// One session's work, ready to start.
 #[derive(Debug, Clone)]
@@ -28,7 +28,9 @@ pub struct Job {
     pub prompt: Rendered,
     /// The code base it may read; none: an empty folder.
     pub repository: Option<PathBuf>,
-    /// Model and limits of an analysis, as a rule may change them; none: those of the configuration.
+    /// Agent, model and limits of triage, as a probe changes them; none: those of the configuration.
+    pub triage: Option<Triage>,
+    /// The same of an analysis, as a rule may change them.
     pub analyze: Option<Analyze>,
     /// Files of the item for it to look at.
     pub attached: Option<Attached>,
@@ -97,6 +99,8 @@ pub struct SupervisedSessions {
     environment: Environment,
     config: Arc<Config>,
     scratch: PathBuf,
+    /// Programs that have shown that they can work on this machine.
+    proven: tokio::sync::Mutex<Vec<PathBuf>>,
 }
 
 impl SupervisedSessions {
@@ -116,24 +120,26 @@ impl SupervisedSessions {
             environment: environment.clone(),
             scratch: state.join("scratch"),
             config: Arc::clone(config),
+            proven: tokio::sync::Mutex::default(),
         }
     }
 
-    /// The agent of a session, with what a rule changed for it.
+    /// The agent of a session, with what a rule or a probe changed for it.
     fn agent_for(&self, job: &Job) -> Arc<Configured> {
         let stage = job.session.stage;
-        match job.analyze.as_ref().filter(|analyze| **analyze != self.config.analyze) {
-            None => match stage {
+        let known = &self.config;
+        let triage = job.triage.as_ref().unwrap_or(&known.triage);
+        let analyze = job.analyze.as_ref().unwrap_or(&known.analyze);
+        if (triage, analyze) == (&known.triage, &known.analyze) {
+            return match stage {
                 Stage::Triage => Arc::clone(&self.agents[0]),
                 Stage::Deep => Arc::clone(&self.agents[1]),
-            },
-            Some(analyze) => {
-                let config = Config { analyze: analyze.clone(), ..Config::clone(&self.config) };
-                let kind = config.agent_of(stage);
-                let state = self.state_folder();
-                Arc::new(Configured::new(kind, Arc::new(config), &self.environment, state))
-            }
+            };
         }
+        let (triage, analyze) = (triage.clone(), analyze.clone());
+        let config = Config { triage, analyze, ..Config::clone(known) };
+        let (kind, state) = (config.agent_of(stage), self.state_folder());
+        Arc::new(Configured::new(kind, Arc::new(config), &self.environment, state))
     }
 
     fn state_folder(&self) -> &Path {
@@ -265,6 +271,9 @@ impl Sessions for SupervisedSessions {
     ) -> BoxFuture<'_, Result<SessionEnd, LedgerError>> {
         Box::pin(async move {
             let agent = self.agent_for(&job);
+            if let Some(end) = self.cannot_work(&agent, job.session.stage).await {
+                return Ok(end);
+            }
             let spec = self.spec(&agent, job).map_err(|source| LedgerError::Folder {
                 path: self.scratch.clone(),
                 source: Arc::new(source),
@@ -298,6 +307,26 @@ impl Sessions for SupervisedSessions {
 }
 
 impl SupervisedSessions {
+    /// How every session of this agent would end on this machine, if that is known before it starts.
+    /// What worked once is not tried again.
+    async fn cannot_work(&self, configured: &Configured, stage: Stage) -> Option<SessionEnd> {
+        let home = self.scratch.join("trial");
+        let trial = configured.agent.trial(&configured.program, &home, stage)?;
+        let mut proven = self.proven.lock().await;
+        if proven.contains(&configured.program) {
+            return None;
+        }
+        private::create_folder(&home).ok()?;
+        let (words, path) = (&configured.command[1..], self.environment.raw("PATH"));
+        let path = path.map(OsStr::to_owned);
+        let end = trial::failed(trial, &configured.program, words, path, &home).await;
+        remove_folder(&home).await;
+        if end.is_none() {
+            proven.push(configured.program.clone());
+        }
+        end
+    }
+
     /// Private folders of sessions that are over: a crash may have left them.
     async fn remove_left_folders(&self) {
         let live = self.supervisor.ledger().open_rows().await.unwrap_or_default();

@@ -37,6 +37,12 @@ impl AgentKind {
         }
     }
 
+    /// Can a session of it look at pictures? Codex is given a model of words only, and Copilot's tool
+    /// for files was only measured on text.
+    pub const fn sees_pictures(self) -> bool {
+        matches!(self, Self::Claude)
+    }
+
     /// The section with its command and its credential.
     pub const fn section(self) -> &'static str {
         match self {

@@ -11,8 +11,5 @@ pub mod github;
 pub mod hostile;
 pub mod jira;
 pub mod sample;
-mod stored;
-
-pub use self::stored::{StoredCommit, StoredFile};
 
 use self::dice::Dice;

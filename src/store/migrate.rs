@@ -130,7 +130,7 @@ mod tests {
             .map(|attempt| attempt.counted)
             .collect();
         assert_eq!(counted, [true, false]);
-        let provider = store.provider().record().await.unwrap();
+        let provider = store.provider().record(crate::settings::AgentKind::Claude).await.unwrap();
         assert_eq!(provider.limit.unwrap().until.as_millisecond(), 1_763_290_800_000);
         assert_eq!(provider.agent_fault.as_deref(), Some("correct [triage] model"));
         let spent = store.budget().by_stage_since("2026-11-16".into()).await.unwrap();

@@ -1,61 +1,74 @@
-//! What is known about the model provider: one record, changed in one transaction.
+//! What is known about the model providers: one record for each kind of agent, changed in one
+//! transaction.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::rows::{from_json, to_json};
 use super::subjects::{Provider, Reader};
 use super::{Journal, Sql, StoreError};
-use crate::breaker::provider::ProviderRecord;
+use crate::breaker::provider::{ProviderRecord, Providers};
 use crate::event::Event;
-
-/// The one provider so far.
-const AGENT: &str = "agent";
+use crate::settings::AgentKind;
 
 impl<R: Reader> Provider<'_, R> {
-    /// The record; the default before the first session.
-    pub async fn record(self) -> Result<ProviderRecord, StoreError> {
-        self.read(load).await
+    /// The record of an agent's provider; the default before its first session.
+    pub async fn record(self, agent: AgentKind) -> Result<ProviderRecord, StoreError> {
+        self.read(move |connection| load(connection, agent)).await
+    }
+
+    /// The records of these agents.
+    pub async fn all(self, agents: Vec<AgentKind>) -> Result<Providers, StoreError> {
+        let one = |connection: &Connection, agent| Ok((agent, load(connection, agent)?));
+        let read = move |connection: &Connection| {
+            agents.into_iter().map(|agent| one(connection, agent)).collect::<Sql<Vec<_>>>()
+        };
+        self.read(read).await.map(Providers)
     }
 }
 
 impl Provider<'_, Journal> {
-    /// Changes the record, whoever else changes it. A breaker that opens or closes and a new limit
+    /// Changes a record, whoever else changes it. A breaker that opens or closes and a new limit
     /// are events.
     pub async fn update<T: Send + 'static>(
         self,
+        agent: AgentKind,
         change: impl FnOnce(&mut ProviderRecord) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
         self.0
             .commit(move |transaction, events| {
-                let before = load(transaction)?;
+                let before = load(transaction, agent)?;
                 let mut after = before.clone();
                 let value = change(&mut after);
                 if after != before {
                     transaction.execute(
                         "INSERT INTO provider_record (name, record) VALUES (?1, ?2)
                          ON CONFLICT (name) DO UPDATE SET record = ?2",
-                        params![AGENT, to_json(&after)?],
+                        params![agent.section(), to_json(&after)?],
                     )?;
                 }
-                events.extend(changes(&before, &after));
+                events.extend(changes(agent, &before, &after));
                 Ok(value)
             })
             .await
     }
 }
 
-fn load(connection: &Connection) -> Sql<ProviderRecord> {
+/// A record is stored by the name of the agent's section: that of Claude has the name that the only
+/// one had before there were others.
+fn load(connection: &Connection, agent: AgentKind) -> Sql<ProviderRecord> {
     let sql = "SELECT record FROM provider_record WHERE name = ?1";
-    let found = connection.query_row(sql, [AGENT], |row| from_json(row, "record")).optional()?;
-    Ok(found.unwrap_or_default())
+    let row = |row: &rusqlite::Row<'_>| from_json(row, "record");
+    Ok(connection.query_row(sql, [agent.section()], row).optional()?.unwrap_or_default())
 }
 
-fn changes(before: &ProviderRecord, after: &ProviderRecord) -> Vec<Event> {
+fn changes(agent: AgentKind, before: &ProviderRecord, after: &ProviderRecord) -> Vec<Event> {
     let mut events = Vec::new();
+    let agent = agent.into_str().to_owned();
     let (from, to) = (&before.breaker.state, &after.breaker.state);
     if from != to {
         let reason = after.last_failure.clone().unwrap_or_else(|| "it answers again".to_owned());
         events.push(Event::ProviderBreakerChanged {
+            agent: agent.clone(),
             from: from.into_str().to_owned(),
             to: to.into_str().to_owned(),
             until: to.until(),
@@ -63,7 +76,7 @@ fn changes(before: &ProviderRecord, after: &ProviderRecord) -> Vec<Event> {
         });
     }
     if let Some(limit) = after.limit.clone().filter(|_| before.limit != after.limit) {
-        events.push(Event::ProviderSuspended { until: limit.until, reason: limit.reason });
+        events.push(Event::ProviderSuspended { agent, until: limit.until, reason: limit.reason });
     }
     events
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::model::{Duplicate, ItemId, ItemKey, Verdict};
+use crate::model::{Duplicate, ItemId, Verdict};
 use crate::prompt::{TRIAGE_SCHEMA, schema};
 
 /// Reasons that are no reason.
@@ -202,23 +202,18 @@ fn one_line(text: &str, longest: usize) -> String {
 
 /// Items that triage takes for the same matter, directly or through others; groups of one are
 /// left out. In the order of the verdicts.
-pub fn related_groups<'a>(
-    verdicts: impl IntoIterator<Item = (&'a ItemKey, &'a Verdict)>,
-) -> Vec<Vec<ItemKey>> {
-    let mut groups: Vec<Vec<ItemKey>> = Vec::new();
-    for (key, verdict) in verdicts {
-        let related = verdict.related_keys(key);
-        if related.is_empty() {
-            continue;
-        }
-        let group: Vec<ItemKey> = std::iter::once(key.clone()).chain(related).collect();
+pub fn related_groups(verdicts: &[Verdict]) -> Vec<Vec<ItemId>> {
+    let mut groups: Vec<Vec<ItemId>> = Vec::new();
+    for verdict in verdicts.iter().filter(|verdict| !verdict.related.is_empty()) {
+        let mut group = vec![verdict.id];
+        group.extend(&verdict.related);
         let (touching, apart): (Vec<_>, Vec<_>) =
-            groups.into_iter().partition(|known| known.iter().any(|key| group.contains(key)));
+            groups.into_iter().partition(|known| known.iter().any(|id| group.contains(id)));
         groups = apart;
-        let mut merged: Vec<ItemKey> = touching.into_iter().flatten().collect();
+        let mut merged: Vec<ItemId> = touching.into_iter().flatten().collect();
         merged.extend(group);
         let mut seen = std::collections::BTreeSet::new();
-        merged.retain(|key| seen.insert(key.clone()));
+        merged.retain(|id| seen.insert(*id));
         groups.push(merged);
     }
     groups

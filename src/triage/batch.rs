@@ -40,8 +40,7 @@ impl BatchItem {
             earlier => estimate_tokens(earlier) + FENCE_TOKENS,
         };
         // Their lines and their numbers in the tag.
-        let known =
-            estimate_tokens(&known_text(&self.similar, None)) + 4 * self.similar.len() as u64;
+        let known = estimate_tokens(&known_text(&self.similar)) + 4 * self.similar.len() as u64;
         estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known
     }
 }
@@ -75,21 +74,17 @@ impl Batch {
         Self { items, code: self.code.clone() }.numbered()
     }
 
-    /// Gives its items, and those that may report the same, numbers that are different.
+    /// Gives its items numbers that are different.
     fn numbered(mut self) -> Self {
-        let numbers = self.numbers();
-        for (item, id) in self.items.iter_mut().zip(numbers.ids()) {
+        let ids: Vec<ItemId> = self.numbers().ids().collect();
+        for (item, id) in self.items.iter_mut().zip(ids) {
             item.id = id;
-            for known in &mut item.similar {
-                known.id = numbers.id(&known.key).unwrap_or(known.id);
-            }
         }
         self
     }
 
     fn numbers(&self) -> Numbers {
-        let similar = self.items.iter().flat_map(|item| &item.similar);
-        Numbers::of(self.items.iter().map(|item| &item.key)).and(similar.map(|known| &known.key))
+        Numbers::of(self.items.iter().map(|item| &item.key))
     }
 
     /// The items that these numbers mean.
@@ -106,7 +101,13 @@ impl Batch {
     /// The verdicts with the tracker's own numbers, and the items they are about.
     pub fn own_verdicts(&self, verdicts: Vec<Verdict>) -> Vec<(ItemKey, Verdict)> {
         let numbers = self.numbers();
-        verdicts.into_iter().filter_map(|verdict| numbers.own(verdict)).collect()
+        let is_known = |item: &ItemKey, id: ItemId| {
+            self.items
+                .iter()
+                .filter(|other| other.key.source() == item.source())
+                .any(|other| other.similar.iter().any(|known| known.id == id))
+        };
+        verdicts.into_iter().filter_map(|verdict| numbers.own(verdict, is_known)).collect()
     }
 
     /// The same with a picture of the code bases.
@@ -118,11 +119,10 @@ impl Batch {
 
     /// Known items that may report the same as one of these, each once.
     pub fn candidates(&self) -> Vec<&KnownTitle> {
-        let own: std::collections::HashSet<&ItemKey> =
-            self.items.iter().map(|item| &item.key).collect();
+        let ids = self.ids();
         let mut candidates: Vec<&KnownTitle> =
             self.items.iter().flat_map(|item| &item.similar).collect();
-        candidates.retain(|known| !own.contains(&known.key));
+        candidates.retain(|known| !ids.contains(&known.id));
         candidates.sort_by_key(|known| known.id);
         candidates.dedup_by_key(|known| known.id);
         candidates
@@ -155,15 +155,10 @@ pub fn plan_batches(
 fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage) -> BatchItem {
     let parent = background.and_then(|known| known.parent.as_deref());
     let earlier = background.and_then(|known| known.earlier.as_ref());
-    let mut text = item_text(item, parent, Detail::Tight, config.max_item_tokens);
-    if let Some(files) = background.map(|known| &known.file_names).filter(|names| !names.is_empty())
-    {
-        text.text.push_str(&format!("\nattached: {files}"));
-    }
     BatchItem {
         key: item.facts.key.clone(),
         id: item.facts.id,
-        text,
+        text: item_text(item, parent, Detail::Tight, config.max_item_tokens),
         earlier: earlier.map(|earlier| earlier_text(earlier, Detail::Tight)).unwrap_or_default(),
         similar: background.map(|known| known.similar.clone()).unwrap_or_default(),
     }

@@ -55,8 +55,10 @@ pub struct Facts {
     pub agent_missing: Option<String>,
     /// What keeps sessions from starting at the model provider.
     pub provider: Option<Hold>,
-    /// The model provider's circuit breaker.
+    /// The circuit breaker of the model provider that needs attention most.
     pub provider_breaker: Breaker,
+    /// That of each agent's.
+    pub provider_breakers: Vec<(&'static str, Breaker)>,
     /// Comments and digests that are not delivered: how many, and the newest of them with the reason.
     pub outbox: Undelivered,
     pub outbox_messages: Vec<Message>,
@@ -143,6 +145,7 @@ impl Facts {
             agent_missing: None,
             provider: None,
             provider_breaker: Breaker::default(),
+            provider_breakers: Vec::new(),
             outbox: Undelivered::default(),
             outbox_messages: Vec::new(),
             agent_fault: None,
@@ -209,10 +212,12 @@ async fn read(facts: &mut Facts, store: &Store, config: &Config) -> Result<(), S
     if let Some(run) = facts.runs.first() {
         facts.run_spending = store.budget().in_run(run.run).await?;
     }
-    let provider = store.provider().record().await?;
-    facts.provider = provider.hold(facts.now);
-    facts.provider_breaker = provider.breaker;
-    facts.agent_fault = provider.agent_fault;
+    let providers = store.provider().all(config.agents()).await?;
+    facts.provider = providers.holds(facts.now).next();
+    facts.provider_breaker = providers.breaker();
+    facts.agent_fault = providers.agent_fault();
+    facts.provider_breakers =
+        providers.0.into_iter().map(|(agent, record)| (agent.into_str(), record.breaker)).collect();
     facts.outbox = store.outbox().undelivered().await?;
     if facts.outbox != Undelivered::default() {
         facts.outbox_messages = store.outbox().open(MESSAGES).await?;

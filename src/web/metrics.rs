@@ -168,10 +168,12 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
     ("removed_source_items", Kind::Gauge, "Items that are parked because their source is not configured any more.", |family, facts, _| {
         family.set(facts.removed_sources.values().map(|items| *items as f64).sum());
     }),
-    ("provider_circuit_state", Kind::Gauge, "1 for the current state of the model provider's circuit breaker, 0 for the others.", |family, facts, _| {
-        let now = facts.provider_breaker.state.into_str();
-        for state in ["closed", "open", "half_open"] {
-            family.add("", &[("state", state)], flag(state == now));
+    ("provider_circuit_state", Kind::Gauge, "1 for the current state of the circuit breaker of an agent's model provider, 0 for the others.", |family, facts, _| {
+        for (agent, breaker) in &facts.provider_breakers {
+            let now = breaker.state.into_str();
+            for state in ["closed", "open", "half_open"] {
+                family.add("", &[("agent", agent), ("state", state)], flag(state == now));
+            }
         }
     }),
     ("outbox_messages", Kind::Gauge, "Comments and digests that are not delivered, by state: pending or given up (failed).", |family, facts, _| {

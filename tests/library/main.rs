@@ -11,6 +11,7 @@ mod architecture;
 mod bounded_memory;
 mod clean_cases;
 mod clean_hostile;
+mod clean_markup;
 mod clean_painted;
 mod clean_properties;
 mod clean_visibility;

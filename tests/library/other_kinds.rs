@@ -230,6 +230,27 @@ fn configurations_that_would_not_work_are_refused_with_the_key() {
             "copilot.base_url",
         ),
         (
+            format!(
+                "[agent]\nkind = \"codex\"\n{models}[codex]\nbase_url = \
+                 \"https://x.openai.azure.com\"\n"
+            ),
+            "/openai/v1",
+        ),
+        (
+            format!(
+                "[agent]\nkind = \"codex\"\n{models}[codex]\nbase_url = \
+                 \"https://x.openai.azure.com/openai/\"\n"
+            ),
+            "codex.api_version",
+        ),
+        (
+            format!(
+                "[agent]\nkind = \"copilot\"\n{models}[copilot]\nprovider = \"azure\"\n\
+                 base_url = \"https://x.openai.azure.com/openai\"\n"
+            ),
+            "copilot.base_url",
+        ),
+        (
             format!("[agent]\nkind = \"codex\"\n{models}[state]\ncontainment = \"strict\"\n"),
             "strict",
         ),
@@ -246,6 +267,14 @@ fn configurations_that_would_not_work_are_refused_with_the_key() {
             "[agent]\nkind = \"codex\"\n[agent.price.\"m\"]\ninput = 1.0\noutput = 2.0\n{models}"
         ),
         "[triage]\nagent = \"copilot\"\nmodel = \"m\"\neffort = \"\"\n".to_owned(),
+        format!(
+            "[agent]\nkind = \"codex\"\n{models}[codex]\nbase_url = \
+             \"https://x.openai.azure.com/openai/v1\"\ncredential_header = \"api-key\"\n"
+        ),
+        format!(
+            "[agent]\nkind = \"codex\"\n{models}[codex]\nbase_url = \
+             \"https://x.openai.azure.com/openai\"\napi_version = \"2025-04-01-preview\"\n"
+        ),
         format!("[agent]\nkind = \"copilot\"\n{models}search = true\n"),
     ] {
         assert_eq!(complaints(&fine), "", "{fine}");

@@ -2,10 +2,10 @@
 
 use heartbeat::event::{RunOutcome, Trigger};
 use heartbeat::model::Stage;
-use heartbeat::settings::FirstRun;
+use heartbeat::settings::{AgentKind, FirstRun};
 use heartbeat::store::Store;
 
-use crate::world::{World, config};
+use crate::world::{Play, World, config};
 
 const TICK: i64 = 30 * 60_000;
 const ITEMS: i64 = 6;
@@ -61,7 +61,8 @@ async fn an_outage_of_everything_leaves_the_queue_as_it_was() {
         // One triage session per run until the breaker opens, then one probe.
         assert_eq!(started(&world), number);
     }
-    let record = Store::open(&world.state).unwrap().provider().record().await.unwrap();
+    let store = Store::open(&world.state).unwrap();
+    let record = store.provider().record(AgentKind::Claude).await.unwrap();
     assert_eq!(record.breaker.failures, 48);
     world.outside.lock().unwrap().outage.clear();
     all_is_well(&world).await;
@@ -108,4 +109,84 @@ async fn while_the_breaker_is_open_nothing_starts_and_a_person_may_probe() {
     world.outside.lock().unwrap().outage.clear();
     let ended = world.run(Trigger::Manual).await.unwrap().unwrap();
     assert_eq!(ended.outcome, RunOutcome::Completed, "a person does not wait for the hold");
+}
+
+/// The agents that sessions were started with since the last call.
+fn agents(world: &World) -> Vec<AgentKind> {
+    std::mem::take(&mut world.outside.lock().unwrap().agents)
+}
+
+fn down(world: &World, agents: &[AgentKind]) {
+    world.outside.lock().unwrap().agents_down = agents.to_vec();
+}
+
+#[tokio::test]
+async fn the_outage_of_one_agents_provider_does_not_hold_up_the_other_agent() {
+    use AgentKind::{Claude, Copilot};
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(|config| {
+        config.schedule.first_run = FirstRun::Process;
+        config.triage.agent = Some(Copilot);
+        config.analyze.agent = Some(Claude);
+    });
+    let world = World::new(folder.path(), config);
+    (1..=ITEMS).for_each(|id| world.add(id, 1, 3));
+
+    // Analyses fail: triage goes on, on its own provider, and pays for no probe of the other one.
+    down(&world, &[Claude]);
+    tick(&world).await;
+    assert_eq!(agents(&world)[..4], [Copilot, Claude, Claude, Claude]);
+    world.add(7, 1, 3);
+    tick(&world).await;
+    assert_eq!(agents(&world), [Claude, Copilot], "a probe of the one, new work for the other");
+    nobody_paid(&world);
+    let untriaged = "SELECT count(*) FROM heartbeat_state WHERE verdict IS NULL";
+    assert_eq!(world.count(untriaged), 0);
+
+    // The other way round: what is triaged is analysed, what is new waits and pays nothing.
+    down(&world, &[Copilot]);
+    for id in 8..=12 {
+        world.add(id, 1, 3);
+        tick(&world).await;
+    }
+    let started = agents(&world);
+    assert_eq!(started.iter().filter(|agent| **agent == Claude).count(), 1 + 7, "{started:?}");
+    assert_eq!(started.iter().filter(|agent| **agent == Copilot).count(), 5, "one for each tick");
+    assert_eq!(world.count("SELECT count(*) FROM findings"), 7);
+    assert_eq!(world.count(untriaged), 5);
+    assert_eq!(world.row(12).unwrap(), ("pending".into(), "provider_down".into(), 0));
+    let store = Store::open(&world.state).unwrap();
+    let records = store.provider().all(vec![Copilot, Claude]).await.unwrap();
+    let holds: Vec<_> = records.holds(world.clock.now()).collect();
+    assert!(holds.is_empty() || holds[0].reason.starts_with("GitHub Copilot: "), "{holds:?}");
+    assert_eq!((records.0[0].1.breaker.failures, records.0[1].1.breaker.failures), (5, 0));
+    let told = "SELECT count(*) FROM events WHERE event = 'provider_breaker_changed'
+                AND json_extract(body, '$.agent') = 'copilot'";
+    assert!(world.count(told) > 0, "the event names the agent");
+
+    down(&world, &[]);
+    assert_eq!(tick(&world).await, RunOutcome::Completed);
+    assert_eq!(world.count("SELECT count(*) FROM findings"), 12);
+}
+
+#[tokio::test]
+async fn the_limit_of_one_agents_account_does_not_suspend_the_other() {
+    use AgentKind::{Claude, Copilot};
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(|config| {
+        config.schedule.first_run = FirstRun::Process;
+        config.triage.agent = Some(Copilot);
+        config.analyze.agent = Some(Claude);
+    });
+    let world = World::new(folder.path(), config);
+    world.add(1, 1, 3);
+    world.outside.lock().unwrap().plays.extend([Play::Good, Play::Limited]);
+    tick(&world).await;
+    agents(&world);
+    world.clock.advance_ms(-TICK);
+    (4..=6).for_each(|id| world.add(id, 1, 3));
+    tick(&world).await;
+    assert_eq!(agents(&world), [Copilot], "triage goes on while analyses are suspended");
+    assert_eq!(tick(&world).await, RunOutcome::Completed, "the limit is over");
+    assert_eq!(world.count("SELECT count(*) FROM findings"), 4);
 }

@@ -18,6 +18,7 @@ mod helpers;
 mod incident;
 mod lifecycle;
 mod liveness;
+mod recorded;
 mod reuse;
 mod soak;
 mod waker;

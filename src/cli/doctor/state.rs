@@ -44,7 +44,7 @@ pub(super) async fn checks(patient: &DoctorInput) -> Vec<Check> {
             let lock = lock(patient, folder);
             let orphans = orphans(patient, &store).await;
             let budget = budget(patient, &store).await;
-            let last_session = last_session(&store).await;
+            let last_session = last_session(patient, &store).await;
             let mut checks = vec![Check::ok("state", found), database, lock];
             checks.extend([orphans, last_session, budget]);
             let mut came = Some(FirstRunFact::Over);
@@ -141,8 +141,9 @@ async fn orphans(patient: &DoctorInput, store: &Store) -> Check {
 }
 
 /// What only a session can show, such as a model that the provider does not know.
-async fn last_session(store: &Store) -> Check {
-    match store.provider().record().await.map(|record| record.agent_fault) {
+async fn last_session(patient: &DoctorInput, store: &Store) -> Check {
+    let providers = store.provider().all(patient.config.agents()).await;
+    match providers.map(|providers| providers.agent_fault()) {
         Err(error) => Check::failed("last session", error.to_string(), MOVE),
         Ok(None) => Check::ok("last session", "reported no problem with the agent's settings"),
         Ok(Some(fault)) => {

@@ -23,6 +23,8 @@ pub struct Decoder {
     pub text_fields: Vec<String>,
     /// Long texts that the collection keeps as plain text.
     pub plain_fields: Vec<String>,
+    /// The tag that we leave ourselves, which is no news.
+    pub own_tag: String,
 }
 
 /// An item with what is needed for further calls about it.
@@ -68,7 +70,7 @@ impl Decoder {
             finished: None,
             iteration_path: line(text(&mut fields, "System.IterationPath")),
             assigned_to: fields.take("System.AssignedTo").and_then(identity),
-            tags: text(&mut fields, "System.Tags").map(|t| tags(&t)).unwrap_or_default(),
+            tags: self.tags(&text(&mut fields, "System.Tags").unwrap_or_default()),
             parent,
             links: links(&fields, parent),
             url: self.page_for_people(project.as_deref(), id),
@@ -76,6 +78,11 @@ impl Decoder {
             comments: Vec::new(),
         };
         Decoded { item, project, comment_count }
+    }
+
+    fn tags(&self, joined: &str) -> Vec<String> {
+        let tags = joined.split(';').map(|tag| without_controls(tag.trim().to_owned()));
+        tags.filter(|tag| !tag.is_empty() && !tag.eq_ignore_ascii_case(&self.own_tag)).collect()
     }
 
     fn page_for_people(&self, project: Option<&str>, id: ItemId) -> String {
@@ -116,6 +123,7 @@ pub fn saved_item(json: &str, text_fields: &[String]) -> Result<WorkItem, serde_
         base_url: String::new(),
         text_fields: text_fields.to_vec(),
         plain_fields: Vec::new(),
+        own_tag: String::new(),
     };
     let mut item = decoder.item(serde_json::from_value(value)?, Timestamp::UNIX_EPOCH).item;
     if discussion.is_array() {
@@ -200,11 +208,6 @@ pub fn identity(value: FieldValue) -> Option<String> {
     Some(without_controls(name)).filter(|name| !name.is_empty())
 }
 
-fn tags(joined: &str) -> Vec<String> {
-    let tags = joined.split(';').map(|tag| without_controls(tag.trim().to_owned()));
-    tags.filter(|tag| !tag.is_empty()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -219,6 +222,7 @@ mod tests {
             base_url: "https://dev.azure.com/contoso".into(),
             text_fields: ["System.Description", "Custom.Note", TEST_STEPS].map(Into::into).to_vec(),
             plain_fields: vec!["Custom.Note".into()],
+            own_tag: "heartbeat".into(),
         }
     }
 
@@ -288,7 +292,7 @@ mod tests {
             "id": 1, "rev": 4,
             "fields": {
                 "System.Title": title, "System.State": "New\u{0000}\n",
-                "System.Tags": " a ;; b; ", "Microsoft.VSTS.Common.Priority": 2.0,
+                "System.Tags": " a ;; b; Heartbeat; ", "Microsoft.VSTS.Common.Priority": 2.0,
                 "System.Parent": "12", "System.Description": "  ", "System.AreaPath": 5,
                 "System.TeamProject": "Größe & Co",
             },

@@ -1,6 +1,7 @@
 //! Finished items, what they said at an earlier time, and the commits they are linked to.
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::fields::WELL_KNOWN_TEXTS;
@@ -8,8 +9,8 @@ use super::read::LARGEST_BATCH;
 use super::wiql::{MOST_ROWS, Window, literal, query};
 use super::{Inner, Repeat, wire};
 use crate::fetch::failure::{BODY_TOO_LONG, Failure};
-use crate::fetch::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
-use crate::model::{FailureClass, ItemId, WorkItem};
+use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
+use crate::model::{FailureClass, ItemId};
 
 /// Fields that say where an item belongs; its texts are read as they were.
 const LIGHT: [&str; 6] = [
@@ -20,6 +21,23 @@ const LIGHT: [&str; 6] = [
     "System.ChangedDate",
     super::fields::LINKED_DEVELOPMENT,
 ];
+
+/// An item with its links. A choice of fields and links exclude each other, so it comes with every
+/// field, and they are skipped.
+#[derive(Debug, Deserialize)]
+struct WithRelations {
+    id: i64,
+    #[serde(default)]
+    relations: Vec<Relation>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Relation {
+    #[serde(default)]
+    rel: String,
+    #[serde(default)]
+    url: String,
+}
 
 impl Inner {
     /// Items in a finished state that changed since a time, in the order of their numbers.
@@ -77,11 +95,7 @@ impl Inner {
     }
 
     /// Items with their texts and comments as they were at `at`.
-    pub async fn items_as_of(
-        &self,
-        ids: &[ItemId],
-        at: Timestamp,
-    ) -> Result<Vec<WorkItem>, Failure> {
+    pub async fn items_as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
         if self.config.text_fields.iter().any(|name| !WELL_KNOWN_TEXTS.contains(&name.as_str())) {
             self.load_known_fields().await?;
         }
@@ -105,7 +119,7 @@ impl Inner {
                 let mut item = self.with_comments(decoder.item(wire, at)).await?;
                 // Comments have no past of their own; later ones are told by their date.
                 item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
-                found.push(item);
+                found.push(AsOf { item, text: PastText::OfThatTime });
             }
         }
         Ok(found)
@@ -113,20 +127,6 @@ impl Inner {
 
     /// What these items are linked to in the code.
     pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, Failure> {
-        let mut found = Vec::new();
-        for item in self.with_relations(ids).await? {
-            let artifacts = item.relations.iter().flatten().filter(|one| one.rel == "ArtifactLink");
-            let links = artifacts.filter_map(|artifact| development_link(&artifact.url));
-            found.extend(links.map(|link| (ItemId(item.id), link)));
-        }
-        Ok(found)
-    }
-
-    /// These items with their links.
-    pub async fn with_relations(
-        &self,
-        ids: &[ItemId],
-    ) -> Result<Vec<wire::WithRelations>, Failure> {
         let mut found = Vec::new();
         let mut todo: Vec<&[ItemId]> = ids.chunks(LARGEST_BATCH).rev().collect();
         while let Some(part) = todo.pop() {
@@ -141,9 +141,13 @@ impl Inner {
                 }
                 Err(failure) => return Err(failure),
             };
-            let list: wire::Listing<wire::WithRelations> =
+            let list: wire::Listing<WithRelations> =
                 self.transport.decode(&answer, "the links of work items")?;
-            found.extend(list.value.into_iter().flatten());
+            for item in list.value.into_iter().flatten() {
+                let artifacts = item.relations.iter().filter(|one| one.rel == "ArtifactLink");
+                let links = artifacts.filter_map(|artifact| development_link(&artifact.url));
+                found.extend(links.map(|link| (ItemId(item.id), link)));
+            }
         }
         Ok(found)
     }

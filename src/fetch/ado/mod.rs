@@ -54,12 +54,12 @@ use self::http::{Call, Transport};
 use super::http::Repeat;
 use super::retry::RetryPolicy;
 use super::{
-    Connection, Credential, CurrentState, FailureClass, FetchError, FetchRequest, FinishedItem,
-    FinishedRequest, ItemFile, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait, Tracker,
-    WriteBack, Written,
+    AsOf, Connection, Credential, CurrentState, FailureClass, FetchError, FetchRequest,
+    FinishedItem, FinishedRequest, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait,
+    Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
-use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, Surroundings, WorkItem};
+use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, Surroundings};
 use crate::ports::SourceMemory;
 use crate::settings::{self, SourceAuth, SourceMode};
 
@@ -199,7 +199,7 @@ impl SourceTrait for AdoSource {
         &self,
         ids: Vec<ItemId>,
         at: jiff::Timestamp,
-    ) -> BoxFuture<'_, Result<Option<Vec<WorkItem>>, FetchError>> {
+    ) -> BoxFuture<'_, Result<Option<Vec<AsOf>>, FetchError>> {
         Box::pin(async move { self.look_back(self.0.items_as_of(&ids, at)).await })
     }
 
@@ -216,13 +216,6 @@ impl SourceTrait for AdoSource {
             let read = self.0.surroundings(id).await;
             read.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
         })
-    }
-
-    fn attached_files(
-        &self,
-        ids: Vec<ItemId>,
-    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
-        Box::pin(async move { self.look_back(self.0.attached_files(&ids)).await })
     }
 
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {

@@ -48,6 +48,7 @@ impl Fields {
             base_url: base_url.to_owned(),
             text_fields: config.text_fields.clone(),
             plain_fields: Vec::new(),
+            own_tag: config.write_back_tag.clone(),
         };
         Self {
             names: RwLock::new(Arc::new(names)),
@@ -90,6 +91,7 @@ impl Fields {
             base_url: decoder.base_url.clone(),
             text_fields: decoder.text_fields.clone(),
             plain_fields: decoder.text_fields.iter().filter(plain).cloned().collect(),
+            own_tag: decoder.own_tag.clone(),
         };
         *self.names.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(here);
         *self.decoder.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(decoder);

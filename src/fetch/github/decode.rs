@@ -120,7 +120,7 @@ impl Decoder {
     }
 }
 
-pub fn text(raw: String) -> TextField {
+fn text(raw: String) -> TextField {
     TextField { name: BODY.to_owned(), format: Format::RawMarkdown, raw }
 }
 

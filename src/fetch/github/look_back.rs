@@ -1,7 +1,7 @@
 //! Closed issues, what fixed them, and what they said before, for the backtest.
 //!
 //! The service keeps no earlier texts in its REST API: an issue "as it was" has its title and its
-//! comments of that time, and its body as it is now.
+//! comments of that time, and its body as it is now, which is told where it may have changed since.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::read::{Place, by_position, find};
 use super::repositories::Known;
 use super::{Inner, wire};
 use crate::fetch::failure::Failure;
-use crate::fetch::{DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem};
+use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
 use crate::model::{ItemId, WorkItem};
 
 /// Pages of one issue's timeline that are read.
@@ -63,7 +63,7 @@ impl Inner {
     }
 
     /// These issues as they were; one that did not exist yet is left out.
-    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<WorkItem>, Failure> {
+    pub async fn as_of(&self, ids: &[ItemId], at: Timestamp) -> Result<Vec<AsOf>, Failure> {
         let repositories = self.known_repositories().await?;
         let known = by_position(&repositories);
         let mut items = Vec::new();
@@ -80,13 +80,16 @@ impl Inner {
             item.comments.retain(|comment| comment.at.is_some_and(|written| written <= at));
             item.finished = Some(false);
             item.state = "open".to_owned();
-            items.push(item);
+            // Nothing at all changed since then, so the body did not either.
+            let is_same = item.changed_at <= at;
+            let text = if is_same { PastText::OfThatTime } else { PastText::Unknown };
+            items.push(AsOf { item, text });
         }
         Ok(items)
     }
 
     /// What happened to an issue, oldest first; none if it is gone.
-    pub async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, Failure> {
+    async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, Failure> {
         let number = place.number.to_string();
         let what = format!("the timeline of {}#{number}", place.repository.name);
         let path = ["repos", &place.repository.name, "issues", &number, "timeline"];

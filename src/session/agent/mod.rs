@@ -86,6 +86,16 @@ impl Task {
     }
 }
 
+/// One short command of the agent's program that shows whether sessions could work here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trial {
+    pub question: capability::Question,
+    /// A line that it writes if they could.
+    pub works: &'static str,
+    /// What it means if it does not, and what to do.
+    pub otherwise: String,
+}
+
 /// The agent of a kind, for this configuration. `lookup` answers for the variables of heartbeat's own
 /// environment; what a kind keeps for all its sessions goes below `kept`.
 pub fn of_kind(
@@ -135,6 +145,13 @@ pub trait Agent: Send + Sync {
     /// program. It may execute what is there.
     fn kept_folders(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// What must work on this machine before its first session; none: nothing is tried. `home` is a
+    /// folder for the trial alone.
+    fn trial(&self, program: &Path, home: &Path, stage: Stage) -> Option<Trial> {
+        let _ = (program, home, stage);
+        None
     }
 
     /// What it needs beyond, or cannot live with, in its confinement.

@@ -31,9 +31,8 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::simulate::{StoredCommit, StoredFile};
 pub use args::{SimulateAdoArgs, run};
-pub use beside::StoredRequest;
+pub use beside::{StoredCommit, StoredFile, StoredRequest};
 pub use board::PROJECT;
 pub use fault::{ActiveFault, Fault};
 pub use seed::FIRST_ID;
@@ -228,7 +227,10 @@ impl Simulator {
     /// Keeps a file and attaches it to an item; returns its address.
     pub fn attach(&self, id: i64, name: &str, file: StoredFile) -> String {
         let mut shared = self.server.lock();
-        let size = file.size();
+        let size = match &file {
+            StoredFile::Bytes(bytes) => bytes.len(),
+            StoredFile::Redirect(_) => 1,
+        };
         let file = shared.board.beside.add_file(file);
         let url = beside::file_url(&shared.base_url, &file, name);
         drop(shared);

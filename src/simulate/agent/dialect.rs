@@ -1,9 +1,9 @@
-//! The same session in the words of another CLI, and sessions that were recorded.
+//! The same session in the words of another CLI.
 //!
 //! The scripted agent thinks in the lines of Claude Code; for another kind its turns are written as
 //! that CLI writes them, in the shape and order of the recorded sessions.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -192,10 +192,4 @@ pub(super) fn leave_usage(file: &Path, lines: &[Value]) -> io::Result<()> {
         "cacheReadTokens": 0, "cacheWriteTokens": 0,
     } } } });
     std::fs::write(file, usage.to_string())
-}
-
-/// Plays a session that was recorded, line by line as it is.
-pub(super) fn play_recorded(out: &mut impl Write, file: &Path) -> io::Result<()> {
-    out.write_all(&std::fs::read(file)?)?;
-    out.flush()
 }

@@ -10,6 +10,7 @@
 mod dialect;
 mod parcel;
 mod prompt;
+mod recorded;
 mod script;
 mod stream;
 
@@ -36,9 +37,9 @@ pub struct SimulateAgentArgs {
     /// Play the recorded session in this file, whatever is asked.
     #[arg(long, value_name = "FILE")]
     pub play: Option<PathBuf>,
-    /// With --play: exit with this code.
-    #[arg(long, value_name = "CODE", default_value_t = 0)]
-    pub exit: u8,
+    /// With --play: exit with this code, and not as the notes beside the recording (.meta.json) say.
+    #[arg(long, value_name = "CODE")]
+    pub exit: Option<u8>,
     /// Duration of a session in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub pace: u64,
@@ -76,6 +77,7 @@ struct Invocation {
     schema: Option<Value>,
     partial: bool,
     version: bool,
+    sandbox: bool,
     max_output_files: usize,
     usage_file: Option<PathBuf>,
 }
@@ -84,6 +86,7 @@ impl Invocation {
     fn from_args(args: &[OsString]) -> Self {
         let mut invocation =
             Self { model: "sonnet".to_owned(), max_output_files: 3, ..Self::default() };
+        invocation.sandbox = args.first().is_some_and(|word| word == "sandbox");
         let mut words = args.iter().map(|word| word.to_string_lossy());
         while let Some(word) = words.next() {
             match word.as_ref() {
@@ -123,6 +126,14 @@ pub fn run(args: &SimulateAgentArgs) -> ExitCode {
         let written = writeln!(out, "{} (heartbeat simulate agent)", stream::VERSION);
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
+    if invocation.sandbox {
+        // A probe of Codex' sandbox: there is none here that could fail.
+        return if writeln!(out, "sandboxed").is_ok() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+    }
     let mut prompt = String::new();
     if std::io::stdin().lock().read_to_string(&mut prompt).is_err() || prompt.trim().is_empty() {
         let word = "Error: Input must be provided through stdin when using --print\n";
@@ -131,8 +142,8 @@ pub fn run(args: &SimulateAgentArgs) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if let Some(file) = &args.play {
-        let played = dialect::play_recorded(&mut out, file);
-        return if played.is_ok() { args.exit.into() } else { ExitCode::FAILURE };
+        drop(out);
+        return recorded::play(file, args.exit, invocation.usage_file.as_deref());
     }
     let session = session(args, &prompt);
     let played = play(&mut out, &session.lines, Duration::from_millis(args.pace));

@@ -10,7 +10,7 @@ pub struct SimulateGithubArgs {
     /// Port on loopback; 0 picks a free one.
     #[arg(long, default_value_t = 0)]
     pub port: u16,
-    /// Issues in the first repository; the first 8 are always the same.
+    /// Issues in the first repository, parcel/tracking; the first 8 are always the same.
     #[arg(long, default_value_t = 24)]
     pub items: usize,
     /// Seed of the issues beyond the first 8.

@@ -7,7 +7,6 @@
 
 mod app;
 mod args;
-mod beside;
 mod board;
 mod control;
 mod fault;

@@ -1,5 +1,5 @@
 // One item: its findings in full, its sessions and its events.
-import { because, clock, h, isPage, link, moment, phaseName, prose, short, size, untimed, words } from "./dom.js";
+import { because, clock, h, isPage, link, moment, phaseName, prose, short, untimed, version, words } from "./dom.js";
 import { sessionTable } from "./run.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
@@ -11,7 +11,7 @@ export function story(data, act) {
   return [
     h("div.bar", h("h2", { id: "story-title" }, h("span.number", short(item.key)), ` ${item.title}`), h("button", { onclick: act.close }, "Close")),
     h("div.inside",
-      h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, `revision ${item.revision}`)),
+      h("div.tags", grade(undefined, item.item_type), grade("info", phaseName(item.phase)), grade(undefined, because(item.reason)), grade(undefined, version(item.revision))),
       h("div.row", isPage(item.url) && link(item.url, "Open the work item"), " ", can && h("button", { onclick: (event) => act.retry(item.key, event.target) }, "Analyse again")),
       data.alarm && h("p.alarm-box", { role: "note" }, h("strong", "Hidden text: "), `${data.alarm}. It was left out of the prompt or marked; check the work item's source before you trust it.`),
       item.verdict && part("Triage", h("p.prose", `${words(item.verdict.complexity)}, ${item.verdict.needs_deep_analysis ? "deep analysis" : "no deep analysis"}: `, prose(item.verdict.reason))),
@@ -26,22 +26,11 @@ export function story(data, act) {
 
 /** Linked items, commits and pull requests, and what became of attached files. */
 function around(read) {
-  const name = (item) => item.handle ?? (item.id === null ? item.url : `#${item.id}`);
-  const items = read.items.map((item) => h("li", grade(undefined, words(item.kind)), " ", link(item.url, h("span.number", name(item)), ` ${item.title ?? "cannot be read"}`), item.state && h("span.number", ` ${item.state}`)));
-  const changes = read.changes.map((change) => h("li", grade(undefined, words(change.kind)), " ", h("code", change.id.slice(0, 10)), ` ${change.title || "cannot be read"}`, change.state && h("span.number", ` ${change.state}`), touched(change.files)));
-  const files = read.files.map((file) => h("li", h("code", file.name || "without a name"), file.size ? h("span.number", ` ${size(file.size)}`) : "", h("div.prose", file.fate)));
+  const items = read.items.map((item) => h("li", `${words(item.kind)}: `, isPage(item.url) ? link(item.url, `#${item.id} ${item.title}`) : `#${item.id} ${item.title ?? "cannot be read"}`, item.state && ` (${item.state})`));
+  const changes = read.changes.map((change) => h("li", `${words(change.kind)} `, h("code", change.id.slice(0, 10)), ` ${change.title} `, change.state && `(${change.state})`));
+  const files = read.files.map((file) => h("li", `attached: ${file.name}${file.size ? ` (${file.size} bytes)` : ""}: ${file.fate}`));
   const more = read.left_out > 0 && h("li", `and ${read.left_out} more links`);
-  return [
-    items.length + changes.length > 0 && part("Links", h("ul.bullets", items, changes, more)),
-    files.length > 0 && part("Attached files", h("ul.bullets.files", files)),
-  ];
-}
-
-/** The first files that a change touched. */
-function touched(files) {
-  const shown = files.slice(0, 5).join(", ");
-  const more = files.length - 5;
-  return files.length > 0 && h("div.prose", `touched ${shown}${more > 0 ? ` and ${more} more` : ""}`);
+  return items.length + changes.length + files.length > 0 && part("Links and files", h("ul.bullets", items, changes, files, more));
 }
 
 /** Items that report the same thing, by triage's word; each leads to its own page here. */
@@ -56,7 +45,7 @@ const part = (title, ...content) => h("section", h("h3", title), ...content);
 function finding(row, feedback, key) {
   const found = row.finding;
   return h("article.found",
-    h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, `revision ${row.revision}`)),
+    h("div.tags", grade(toneOf[found.risk], `${found.risk} risk`), grade(undefined, `${found.effort} effort`), grade(undefined, `${found.confidence} confidence`), grade(undefined, moment(row.created_at)), grade(undefined, version(row.revision))),
     row.stale && h("p.alarm-box", { role: "note" }, h("strong", "Files changed since: "), row.stale.commits.map((commit) => `${commit.id.slice(0, 10)} ${commit.subject}`).join(", "), ` (${row.stale.files.join(", ")})`),
     h("p.prose", prose(found.summary)),
     found.likely_causes.length > 0 && part("Likely causes", h("ol.bullets", found.likely_causes.map((cause) => h("li", prose(cause))))),

@@ -3,7 +3,7 @@
 use super::world::{Running, World, code, text};
 
 /// A world whose tracker is a process of its own, so that it outlives one run.
-fn config(world: &World, address: &str) {
+fn config(world: &World, address: &str, more: &str) {
     std::fs::create_dir_all(world.path().join("code")).unwrap();
     let agent = super::world::HEARTBEAT;
     let text = format!(
@@ -11,7 +11,7 @@ fn config(world: &World, address: &str) {
          write_back = true\nwrite_back_tag = \"seen-by-heartbeat\"\n\
          [repository]\npath = \"code\"\n\
          [agent]\ncommand = [\"{agent}\", \"simulate\", \"agent\"]\n\
-         [limits]\nmax_deep_per_run = 2\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n"
+         [limits]\nmax_deep_per_run = 2\nmax_load_per_core = 1000.0\nmax_memory_pressure = 100.0\n{more}"
     );
     std::fs::write(world.path().join("heartbeat.toml"), text).unwrap();
 }
@@ -25,7 +25,7 @@ fn heartbeat(world: &World, args: &[&str]) -> (i32, String) {
 fn a_finding_is_written_once_and_our_own_write_wakes_nobody() {
     let world = World::new(0);
     let simulator = Running::start(world.simulator(&["--token", "right"]));
-    config(&world, &simulator.first_line());
+    config(&world, &simulator.first_line(), "");
     let (code, told) = heartbeat(&world, &["--dry-run"]);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("Write-back: the tracker would accept a comment"), "{told}");
@@ -45,4 +45,51 @@ fn a_finding_is_written_once_and_our_own_write_wakes_nobody() {
         "SELECT count(*) FROM (SELECT key FROM findings GROUP BY key HAVING count(*) > 1)";
     assert_eq!(world.figure(doubled), 0, "no item was analysed because of our own comment");
     assert_eq!(world.figure(written), world.figure("SELECT count(*) FROM findings"));
+}
+
+/// Gives an item another iteration, over the simulator's own interface.
+fn move_item(address: &str, id: i64) {
+    use std::io::{Read, Write};
+    let host = address.split('/').nth(2).unwrap();
+    let body = "{\"System.IterationPath\": \"Parcel\\\\Later\"}";
+    let request = format!(
+        "PATCH /_simulator/items/{id} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// Our own tag is no change of an item, also where a change of tags is one: a later edit that leaves the
+/// words alone does not show it to us as news.
+#[test]
+fn our_own_tag_wakes_nobody_where_tags_are_watched() {
+    let world = World::new(0);
+    let simulator = Running::start(world.simulator(&["--token", "right"]));
+    let address = simulator.first_line();
+    config(&world, &address, "[dedupe]\nwatch = [\"tags\"]\n");
+    let (code, told) = heartbeat(&world, &["--once"]);
+    assert_eq!(code, 0, "{told}");
+    let findings = "SELECT count(*) FROM findings";
+    assert_eq!(world.figure(findings), 2, "{told}");
+    // Somebody moves the two items, and nothing else.
+    let ids: Vec<i64> = {
+        let database = world.database();
+        let mut rows = database.prepare("SELECT key FROM findings").unwrap();
+        let keys = rows.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        keys.map(|key| key.unwrap().rsplit('/').next().unwrap().parse().unwrap()).collect()
+    };
+    for id in ids {
+        move_item(&address, id);
+    }
+    for _ in 0..8 {
+        heartbeat(&world, &["--once"]);
+    }
+    let doubled =
+        "SELECT count(*) FROM (SELECT key FROM findings GROUP BY key HAVING count(*) > 1)";
+    assert_eq!(world.figure(doubled), 0, "an item was analysed again because of our own tag");
 }

@@ -1,6 +1,6 @@
 //! The past of items: which are finished, what they said before, and which commits they name.
 
-use heartbeat::fetch::{DevelopmentLink, FinishedRequest, Source};
+use heartbeat::fetch::{DevelopmentLink, FinishedRequest, PastText, Source};
 use heartbeat::model::{FailureClass, ItemId};
 use heartbeat::simulate::ado::{Fault, SimulatorOptions};
 use jiff::Timestamp;
@@ -68,13 +68,15 @@ async fn an_item_is_read_as_it_was_and_comments_of_later_are_left_out() {
     let ids = vec![ItemId(7001), ItemId(7003)];
     let then = source.as_of(ids.clone(), day(6)).await.unwrap().unwrap();
     assert_eq!(then.len(), 2);
-    assert_eq!(then[0].texts[0].raw, "<p>The first text.</p>");
-    assert_eq!(then[0].state, "Active");
-    let said: Vec<&str> = then[0].comments.iter().map(|comment| comment.raw.as_str()).collect();
+    assert!(then.iter().all(|past| past.text == PastText::OfThatTime));
+    assert_eq!(then[0].item.texts[0].raw, "<p>The first text.</p>");
+    assert_eq!(then[0].item.state, "Active");
+    let said: Vec<&str> =
+        then[0].item.comments.iter().map(|comment| comment.raw.as_str()).collect();
     assert_eq!(said, ["It happens on Mondays."]);
     let now = source.as_of(ids.clone(), day(9)).await.unwrap().unwrap();
-    assert_eq!(now[0].texts[0].raw, "<p>The cause was in tariff.rs.</p>");
-    assert_eq!(now[0].comments.len(), 2);
+    assert_eq!(now[0].item.texts[0].raw, "<p>The cause was in tariff.rs.</p>");
+    assert_eq!(now[0].item.comments.len(), 2);
     let before_the_second = source.as_of(ids, day(3)).await.unwrap().unwrap();
     assert_eq!(before_the_second.len(), 1, "one did not exist yet");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use heartbeat::clock::Clock;
 use heartbeat::fetch::{Page, Source};
 use heartbeat::simulate::github::{LIBRARY, REPOSITORY, SimulatorOptions};
 
@@ -173,4 +174,30 @@ async fn a_repository_that_changes_all_the_time_has_an_end() {
     let mut found = each_once(&ids(&pages));
     found.extend(setup.read_later().await);
     assert_eq!(found, all.into_iter().collect(), "the next run has the rest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clocks_that_differ_by_minutes_lose_nothing() {
+    for skew_minutes in [-11, -3, 4, 9] {
+        let client = Clock::manual("2026-11-16T12:00:00Z".parse().unwrap());
+        let server = Clock::manual("2026-11-16T12:00:00Z".parse().unwrap());
+        server.advance_ms(skew_minutes * 60_000);
+        let options = SimulatorOptions {
+            items: 24,
+            limit: None,
+            clock: server.clone(),
+            ..SimulatorOptions::default()
+        };
+        let mut setup = Setup::new(options).await;
+        setup.clock = client.clone();
+        setup.read(everything()).await;
+        for number in 1..=6 {
+            setup.simulator.edit(REPOSITORY, number, "edited meanwhile");
+            // A run leaves the second in which it begins to the next one.
+            client.advance_ms(30_000);
+            server.advance_ms(30_000);
+            let found = setup.read(setup.next_request().await).await;
+            assert!(found.contains(&number), "skew {skew_minutes}: edit of {number} was missed");
+        }
+    }
 }

@@ -6,5 +6,4 @@ mod faults;
 mod reading;
 mod recordings;
 mod setup;
-mod surroundings;
 mod writing;

@@ -1,6 +1,6 @@
 //! What a read costs and what it brings.
 
-use heartbeat::fetch::{DevelopmentLink, FetchError, FinishedRequest, Source};
+use heartbeat::fetch::{DevelopmentLink, FetchError, FinishedRequest, PastText, Source};
 use heartbeat::model::{FailureClass, Format, ItemId};
 use heartbeat::simulate::github::{Fault, REPOSITORY, SimulatorOptions};
 
@@ -99,8 +99,11 @@ async fn closed_issues_are_found_with_what_fixed_them_and_what_they_were_called_
     let expected = [DevelopmentLink::Commit(commit.into()), DevelopmentLink::PullRequest(11)];
     assert_eq!(links, expected.map(|link| (ItemId(4), link)));
     let past = source.as_of(vec![ItemId(4)], before).await.unwrap().unwrap();
-    assert_eq!(past[0].title, "Webhook is delivered twice after a restart");
-    assert_eq!(past[0].finished, Some(false));
+    assert_eq!(past[0].item.title, "Webhook is delivered twice after a restart");
+    assert_eq!(past[0].item.finished, Some(false));
+    assert_eq!(past[0].text, PastText::Unknown, "its body may be younger than that");
+    let untouched = source.as_of(vec![ItemId(5)], setup.clock.now()).await.unwrap().unwrap();
+    assert_eq!(untouched[0].text, PastText::OfThatTime, "it has not changed since");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,6 @@
 mod completeness;
 mod faults;
 mod reading;
+mod recordings;
 pub mod setup;
-mod surroundings;
 mod writing;

@@ -1,11 +1,13 @@
 //! Bounds that these CLIs do not have: they are the supervisor's.
 
+use std::path::Path;
 use std::time::Duration;
 
 use heartbeat::model::{FailureKind, Outcome, Stage};
 use heartbeat::prompt::Rendered;
-use heartbeat::settings::{AgentKind, Config};
+use heartbeat::settings::{AgentKind, Config, CopilotProvider};
 use serde_json::json;
+use support::answers::finding;
 use support::messages_api::{Fault, MessagesApi, Reply};
 
 use super::bench::{Bench, KEY, KINDS, answer, read, sent};
@@ -98,14 +100,109 @@ async fn what_the_provider_refuses_is_told_apart() {
         (500, "scripted", OUTAGE),
     ] {
         for kind in KINDS {
-            // Copilot waits for a minute before it gives up on these.
-            if kind == AgentKind::Copilot && matches!(status, 429 | 500) {
-                continue;
-            }
             let api = MessagesApi::start(move |_| Reply::status(status, message));
             let Some(bench) = Bench::new(kind, &api.url(), |_| {}) else { continue };
             let end = bench.analyse().await;
             assert_eq!(end.outcome, expected, "{kind:?} {status} {end:?}");
+            assert!(!end.outcome.counts_at_worst(&end.usage), "{kind:?} {status}: no answer");
         }
     }
+}
+
+/// Copilot tries for a minute, whatever it is told: a limit on its time ends that sooner, and what the
+/// provider said last is the reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_refuses_until_the_time_is_up_is_told_by_its_last_answer() {
+    for (status, expected) in
+        [(429, Outcome::ProviderLimit { why: FailureKind::RateLimit }), (500, OUTAGE)]
+    {
+        let api = MessagesApi::start(move |_| Reply::status(status, "not now"));
+        let short = |config: &mut Config| {
+            config.analyze.timeout = Duration::from_secs(12);
+            config.timeouts.init = Duration::from_secs(10);
+        };
+        let Some(bench) = Bench::new(AgentKind::Copilot, &api.url(), short) else { return };
+        let end = bench.analyse().await;
+        assert_eq!(end.outcome, expected, "{status} {end:?}");
+        assert!(!api.requests().is_empty() && api.requests().len() <= 6, "{status}");
+    }
+}
+
+/// As Azure OpenAI is addressed: its path, its version, its header for the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_openai_is_asked_at_its_own_address() {
+    for kind in KINDS {
+        let api = MessagesApi::start(move |_| answer(&finding(&["src/total.rs"])));
+        let url = api.url();
+        let azure = |config: &mut Config| {
+            config.codex.base_url = format!("{url}/openai");
+            config.codex.api_version = "2025-04-01-preview".into();
+            config.codex.credential_header = "api-key".into();
+            config.copilot.provider = CopilotProvider::Azure;
+            config.copilot.base_url.clone_from(&url);
+        };
+        let Some(bench) = Bench::new(kind, &url, azure) else { continue };
+        let end = bench.analyse().await;
+        assert_eq!(end.outcome, Outcome::Completed, "{kind:?} {end:?}");
+        let requests = api.requests();
+        let (path, query) = match kind {
+            AgentKind::Codex => ("/openai/responses", "api-version=2025-04-01-preview"),
+            _ => ("/openai/v1/chat/completions", ""),
+        };
+        assert_eq!((requests[0].path.as_str(), requests[0].query.as_str()), (path, query));
+        assert_eq!(requests[0].header("api-key"), Some(KEY), "{kind:?}");
+        assert_eq!(requests[0].header("authorization"), None, "{kind:?}");
+    }
+}
+
+/// Codex in a place without user namespaces, where its sandbox cannot start; `says` is what it answers
+/// when its sandbox is tried.
+fn without_namespaces(folder: &Path, codex: &str, says: &str) -> String {
+    let script = folder.join("codex");
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" != sandbox ] || {{ {says}; }}\n\
+         exec unshare --user --map-current-user sh -c \
+         'echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"' sh {codex} \"$@\"\n"
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script.display().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codex_without_a_working_sandbox_does_not_start_and_asks_nobody() {
+    let api = MessagesApi::start(|_| Reply::Tools(vec![read(AgentKind::Codex, "src/total.rs")]));
+    let folder = tempfile::tempdir().unwrap();
+    let broken = |config: &mut Config| {
+        let codex = config.codex.command[0].clone();
+        let command = without_namespaces(folder.path(), &codex, "echo bwrap: no >&2; exit 1");
+        config.codex.command = vec![command];
+    };
+    let Some(bench) = Bench::new(AgentKind::Codex, &api.url(), broken) else { return };
+    for _ in 0..2 {
+        let end = bench.analyse().await;
+        assert_eq!(end.outcome, Outcome::SpawnFailed { why: FailureKind::SandboxFailed });
+        let said = end.stderr_tail.last_line(1_000);
+        assert!(said.contains("user namespaces") && said.contains("bwrap: no"), "{said}");
+    }
+    assert_eq!((api.requests().len(), bench.spawned()), (0, 0), "nothing was paid for");
+}
+
+/// The trial succeeded, and then every command fails: the model goes on asking.
+#[tokio::test(flavor = "multi_thread")]
+async fn codex_whose_commands_all_fail_is_ended_by_our_limit() {
+    let api = MessagesApi::start(|_| Reply::Tools(vec![read(AgentKind::Codex, "src/total.rs")]));
+    let folder = tempfile::tempdir().unwrap();
+    let broken = |config: &mut Config| {
+        let codex = config.codex.command[0].clone();
+        let command = without_namespaces(folder.path(), &codex, "echo sandboxed; exit 0");
+        config.codex.command = vec![command];
+        config.analyze.max_turns = 3;
+    };
+    let Some(bench) = Bench::new(AgentKind::Codex, &api.url(), broken) else { return };
+    let end = bench.analyse().await;
+    let why = FailureKind::MaxToolCalls;
+    assert_eq!(end.outcome, Outcome::AgentError { why }, "{end:?}");
+    assert!(!sent(&api).contains("MARK-OF-THE-CODE"), "the sandbox was to be broken");
+    assert!(api.requests().len() < 400, "{} requests", api.requests().len());
 }

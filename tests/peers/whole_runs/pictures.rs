@@ -1,10 +1,12 @@
 //! A picture attached to an item reaches the model: through the tracker, the session's folder, the
 //! agent's own Read tool.
 
+use heartbeat::settings::AgentKind;
 use heartbeat::simulate::ado::StoredFile;
 use serde_json::{Value, json};
 
 use super::world::{World, asked_about, is_triage};
+use crate::agents::bench::answer;
 use support::answers::{finding, verdicts};
 use support::messages_api::{Reply, Request};
 
@@ -94,4 +96,35 @@ async fn a_deep_session_reads_the_attached_picture_by_its_path() {
         assert!(fates.iter().any(|fate| fate.contains(word)), "{word}: {fates:?}");
     }
     assert!(!std::path::Path::new(&path).exists(), "the folder went with its session");
+}
+
+/// Codex is shown no pictures: the analysis is told that there is one, and people are told why.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_sees_no_pictures_is_told_of_them() {
+    let script = |request: &Request| match is_triage(request) {
+        true => {
+            let mut asked = asked_about(request);
+            asked.sort_unstable_by(|a, b| b.cmp(a));
+            answer(&verdicts(asked, 1))
+        }
+        false => answer(&finding(&["src/total.rs"])),
+    };
+    let Some(world) = World::of_kinds([AgentKind::Codex; 2], script).await else { return };
+    let item = world.simulator.add_item(&[
+        ("System.Title", json!("Total is shown in red, see screenshot")),
+        ("System.WorkItemType", json!("Bug")),
+        ("System.State", json!("New")),
+        ("Microsoft.VSTS.Common.Priority", json!(1)),
+    ]);
+    world.simulator.attach(item, "shot.png", StoredFile::Bytes(PNG.to_vec()));
+    let said = world.once().await;
+    assert_eq!(said.code, Some(0), "{:#}\n{}", said.json, said.stderr);
+    let requests = world.api.requests();
+    let deep = requests.iter().map(|request| request.user_texts().concat());
+    let told = deep.filter(|prompt| prompt.contains("shot.png")).collect::<Vec<_>>().concat();
+    assert!(told.contains("it cannot be shown to you"), "{told}");
+    assert!(!told.contains("/attached/"), "no path that it could not open: {told}");
+    let story = world.run(&["show", &item.to_string(), "--json"]).await.json;
+    let fate = story["surroundings"]["files"][0]["fate"].as_str().unwrap();
+    assert!(fate.contains("Codex looks at no pictures"), "{fate}");
 }

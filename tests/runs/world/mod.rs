@@ -11,11 +11,11 @@ use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::context::{CodeBase, CodeContext, CodeError};
 use heartbeat::event::{Reason, Trigger};
-use heartbeat::model::{BoxFuture, CleanItem, LinkedItem, Outcome, RunId, Stage, Usd, Verdict};
+use heartbeat::model::{BoxFuture, CleanItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
 use heartbeat::run::{DryRun, Edges, Publisher, RunContext, RunEnd, RunError};
 use heartbeat::session::{Gate, StopHandle};
-use heartbeat::settings::Config;
+use heartbeat::settings::{AgentKind, Config};
 use heartbeat::store::{Journal, Store, StoreError};
 use jiff::{SignedDuration, Timestamp};
 
@@ -69,9 +69,6 @@ pub enum Post {
     Denied,
 }
 
-/// The bytes of an attached file, or why they cannot be read.
-pub type AttachedBytes = Result<Vec<u8>, String>;
-
 /// Everything outside heartbeat.
 #[derive(Debug, Default)]
 pub struct Outside {
@@ -81,6 +78,10 @@ pub struct Outside {
     pub cursed: Option<i64>,
     /// The provider fails every session of these stages.
     pub outage: Vec<Stage>,
+    /// The providers of these agents fail every session.
+    pub agents_down: Vec<AgentKind>,
+    /// The agent of each session, one after the other.
+    pub agents: Vec<AgentKind>,
     /// What becomes of the next comments; taken when it is empty.
     pub deliveries: VecDeque<Post>,
     /// Pages until the tracker fails; none: never.
@@ -118,12 +119,6 @@ pub struct Outside {
     pub names_file: Option<String>,
     /// Items that triage takes for duplicates of others.
     pub duplicates: BTreeMap<i64, i64>,
-    /// Attached files of items: name, and bytes or why they cannot be read.
-    pub attached: BTreeMap<i64, Vec<(String, AttachedBytes)>>,
-    /// Other items that items are linked with.
-    pub linked: BTreeMap<i64, Vec<LinkedItem>>,
-    /// How often somebody asked for the names of attached files.
-    pub names_asked: u32,
     /// Files that the findings of single items name.
     pub names_files: BTreeMap<i64, Vec<String>>,
 }

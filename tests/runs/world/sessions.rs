@@ -8,6 +8,7 @@ use heartbeat::model::{
 use heartbeat::ports::{Ledger, LedgerError, LedgerRow};
 use heartbeat::session::stop::StopState;
 use heartbeat::session::{Job, Sessions, StopSignal};
+use heartbeat::settings::AgentKind;
 use heartbeat::store::Journal;
 use jiff::SignedDuration;
 use serde_json::json;
@@ -43,6 +44,15 @@ impl ScriptedSessions {
             deadline_at: now + SignedDuration::from_mins(10),
             host: None,
         }
+    }
+
+    /// As the supervisor chooses it.
+    fn agent_of(&self, job: &Job) -> AgentKind {
+        let own = match job.session.stage {
+            Stage::Triage => job.triage.as_ref().and_then(|triage| triage.agent),
+            Stage::Deep => job.analyze.as_ref().and_then(|analyze| analyze.agent),
+        };
+        own.unwrap_or_else(|| self.world.config.agent_of(job.session.stage))
     }
 
     fn named_files(&self, job: &Job) -> Vec<String> {
@@ -98,7 +108,10 @@ impl ScriptedSessions {
         let cursed = item.is_some_and(|id| outside.cursed == Some(id.0));
         let deep = job.session.stage == Stage::Deep;
         let closes = if deep { outside.closes_meanwhile.take() } else { None };
-        let down = outside.outage.contains(&job.session.stage);
+        let agent = self.agent_of(job);
+        outside.agents.push(agent);
+        let down =
+            outside.outage.contains(&job.session.stage) || outside.agents_down.contains(&agent);
         let play = if down { Play::Outage } else { play };
         (if cursed { Play::Fails } else { play }, closes)
     }

@@ -21,6 +21,8 @@ pub struct Request {
     pub number: usize,
     /// The path, which names the protocol.
     pub path: String,
+    /// What follows it after a question mark.
+    pub query: String,
     /// The body.
     pub body: Value,
     /// Its length.
@@ -237,7 +239,7 @@ fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     reader.read_exact(&mut body)?;
     let mut connection = Connection { stream, stopped: &shared.stopped };
     let path = line.split(' ').nth(1).unwrap_or_default();
-    let path = path.split('?').next().unwrap_or_default();
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
     if path.ends_with("/count_tokens") {
         return connection.json(200, &[], &json!({ "input_tokens": length / 4 }));
     }
@@ -248,8 +250,8 @@ fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     let request = {
         let mut requests = shared.requests.lock().expect("no thread panics with it");
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        let (number, path) = (requests.len(), path.to_owned());
-        let request = Request { number, path, body, bytes: length, headers };
+        let (number, path, query) = (requests.len(), path.to_owned(), query.to_owned());
+        let request = Request { number, path, query, body, bytes: length, headers };
         requests.push(request.clone());
         request
     };

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::super::Trial;
 use super::super::capability::{
     Findings, Problem, Question, missing, no_credential, version_in, version_problem,
 };
@@ -26,20 +27,36 @@ const FLAGS: [&str; 8] = [
 /// What the sandboxed command says if it could run.
 const SANDBOX_WORKS: &str = "sandboxed";
 
-/// Version, flags, features, and one command in the sandbox of deep analysis.
-pub fn questions(program: &Path, home: &Path) -> Vec<Question> {
+const NO_SANDBOX: &str = "its sandbox does not work here, so that an analysis could read nothing";
+const ALLOW_NAMESPACES: &str = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
+     kernel.apparmor_restrict_unprivileged_userns=0), or set analyze.agent to another agent";
+
+/// One command in the sandbox of deep analysis.
+pub fn sandbox_trial(program: &Path, home: &Path) -> Trial {
+    let otherwise = format!("Codex cannot start: {NO_SANDBOX}; {ALLOW_NAMESPACES}");
+    Trial { question: in_sandbox(program, home), works: SANDBOX_WORKS, otherwise }
+}
+
+/// Without the user's own settings, as in a session.
+fn without_settings(question: Question, home: &Path) -> Question {
+    Question { env: vec![("CODEX_HOME".into(), home.as_os_str().to_owned())], ..question }
+}
+
+fn in_sandbox(program: &Path, home: &Path) -> Question {
     let mut sandbox = vec!["sandbox".to_owned(), "-P".to_owned(), "heartbeat".to_owned()];
     for setting in permissions(program) {
         sandbox.extend(["-c".to_owned(), setting]);
     }
     sandbox.extend(["--", "/bin/echo", SANDBOX_WORKS].map(str::to_owned));
     let words: Vec<&str> = sandbox.iter().map(String::as_str).collect();
-    // Without the user's own settings, as in a session.
-    let ask = |words: &[&str]| Question {
-        env: vec![("CODEX_HOME".into(), home.as_os_str().to_owned())],
-        ..Question::new(words)
-    };
-    vec![ask(&["--version"]), ask(&["exec", "--help"]), ask(&["features", "list"]), ask(&words)]
+    without_settings(Question::new(&words), home)
+}
+
+/// Version, flags, features, and one command in the sandbox of deep analysis.
+pub fn questions(program: &Path, home: &Path) -> Vec<Question> {
+    let asked = [&["--version"][..], &["exec", "--help"], &["features", "list"]].map(Question::new);
+    let asked = asked.into_iter().map(|question| without_settings(question, home));
+    asked.chain([in_sandbox(program, home)]).collect()
 }
 
 /// Everything that does not fit; empty is good.
@@ -78,13 +95,7 @@ fn sandbox(findings: Findings<'_>) -> Option<Problem> {
         Some(Err(why)) => why.lines().last().unwrap_or_default().chars().take(200).collect(),
         _ => String::new(),
     };
-    (!works).then(|| {
-        Problem::program(
-            format!("its sandbox does not work here, so that an analysis could read nothing: {why}"),
-            "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
-             kernel.apparmor_restrict_unprivileged_userns=0), or set analyze.agent to another agent",
-        )
-    })
+    (!works).then(|| Problem::program(format!("{NO_SANDBOX}: {why}"), ALLOW_NAMESPACES))
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ pub mod outcome;
 pub mod stream;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::outcome::provider_failure;
-use super::{Agent, Decoder, Expected, Passed, Task, Transcript};
+use super::{Agent, Decoder, Expected, Passed, Task, Transcript, Trial};
 use crate::model::{Outcome, Stage};
 use crate::session::SessionLimits;
 use crate::session::confinement::{Confinement, port_of_address};
@@ -53,6 +53,11 @@ impl Agent for Codex {
 
     fn files(&self, task: &Task) -> Vec<(PathBuf, Vec<u8>)> {
         command::files(&self.config, task)
+    }
+
+    /// Without its sandbox every command of an analysis fails, which the model pays no heed to.
+    fn trial(&self, program: &Path, home: &Path, stage: Stage) -> Option<Trial> {
+        (stage == Stage::Deep).then(|| capability::sandbox_trial(program, home))
     }
 
     /// Its sandbox needs user namespaces and mounts, which no Landlock rule about files leaves it;

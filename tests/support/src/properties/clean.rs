@@ -16,6 +16,7 @@ pub fn any_text_stays_bounded(input: &[u8]) {
     for format in [
         Format::Html,
         Format::Markdown,
+        Format::RawMarkdown,
         Format::Plain,
         Format::TestSteps,
         Format::Adf,
@@ -74,7 +75,7 @@ pub fn work_grows_with_the_text(input: &[u8], measure: &dyn Fn(&mut dyn FnMut())
         return;
     }
     let grown = |bytes: usize| format!("{before}{}{after}", unit.repeat(bytes / unit.len() + 1));
-    for format in [Format::Html, Format::Markdown] {
+    for format in [Format::Html, Format::Markdown, Format::Wiki] {
         let [one, two] = [GROWN, 2 * GROWN].map(|bytes| {
             let text = grown(bytes);
             let mut steps = 0;
