@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 /// A source of wall time, passed by value to whoever needs it.
 #[derive(Debug, Clone)]
@@ -50,6 +51,11 @@ impl Clock {
         }
     }
 
+    /// A time as people read it, such as `2026-11-16 09:15:53 CET`.
+    pub fn local_time(&self, at: Timestamp) -> String {
+        local_time(at, "%F %T %Z")
+    }
+
     /// Moves a manual clock, by a negative figure also back. Without effect on the system's.
     pub fn advance_ms(&self, by: i64) {
         if let Kind::Manual(manual) = &self.0 {
@@ -89,6 +95,21 @@ impl Clock {
     }
 }
 
+/// A time in the local zone, in this form.
+pub fn local_time(at: Timestamp, form: &str) -> String {
+    in_zone(at, local_zone(), form)
+}
+
+fn in_zone(at: Timestamp, zone: TimeZone, form: &str) -> String {
+    at.to_zoned(zone).strftime(form).to_string()
+}
+
+/// The zone of this machine, or `TZ`; UTC where neither says anything.
+pub fn local_zone() -> TimeZone {
+    let zone = TimeZone::system();
+    if zone.is_unknown() { TimeZone::UTC } else { zone }
+}
+
 /// The clock that goes on while the machine sleeps, by its name on each system.
 #[cfg(target_os = "macos")]
 const WITH_SLEEP: libc::clockid_t = libc::CLOCK_MONOTONIC;
@@ -109,4 +130,17 @@ fn read_ms(clock: libc::clockid_t) -> u64 {
     let read = nix::time::clock_gettime(nix::time::ClockId::from_raw(clock));
     // A kernel without this clock would stand still: nobody is ever late then.
     read.map_or(0, |at| u64::try_from(std::time::Duration::from(at).as_millis()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_local_and_names_its_zone() {
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let at = |text: &str| in_zone(text.parse().unwrap(), berlin.clone(), "%F %T %Z");
+        assert_eq!(at("2026-11-16T08:15:53Z"), "2026-11-16 09:15:53 CET");
+        assert_eq!(at("2026-07-16T08:15:53Z"), "2026-07-16 10:15:53 CEST");
+    }
 }

@@ -119,9 +119,9 @@ impl Guard {
         let remembered = self.notebook.read().await?;
         if let Some(not_before) = remembered.not_before.filter(|t| *t > now) {
             let message = format!(
-                "source {:?} asked not to be called before {not_before}; the next run after that \
-                 tries again",
-                self.notebook.name()
+                "source {:?} asked not to be called before {}; the next run after that tries again",
+                self.notebook.name(),
+                self.clock.local_time(not_before)
             );
             let error = FetchError::new(FailureClass::BreakerOpen, message);
             return Err(FetchError { not_before: Some(not_before), ..error });
@@ -140,26 +140,27 @@ impl Guard {
             self.change("hold is over", move |breaker| breaker.admit(now, &TRACKER)).await?
         };
         match admission {
-            Admission::Refused { until } => Err(refused(self.notebook.name(), until, opened_by)),
+            Admission::Refused { until } => Err(self.refused(until, opened_by)),
             admission => Ok(admission),
         }
     }
-}
 
-fn refused(name: &str, until: jiff::Timestamp, opened_by: Option<FailureClass>) -> FetchError {
-    let cause = match opened_by {
-        Some(class) => {
-            format!("is open until {until} after failures of class {}", class.into_str())
-        }
-        None => format!("is half-open and waits for its probe until {until}"),
-    };
-    let message = format!(
-        "the circuit breaker of source {name:?} {cause}; no request was sent. Once the cause is \
-         fixed, `heartbeat retry --source {name}` closes it at once; a changed credential or \
-         configuration closes it automatically"
-    );
-    let error = FetchError::new(FailureClass::BreakerOpen, message);
-    FetchError { not_before: Some(until), ..error }
+    fn refused(&self, until: jiff::Timestamp, opened_by: Option<FailureClass>) -> FetchError {
+        let (name, at) = (self.notebook.name(), self.clock.local_time(until));
+        let cause = match opened_by {
+            Some(class) => {
+                format!("is open until {at} after failures of class {}", class.into_str())
+            }
+            None => format!("is half-open and waits for its probe until {at}"),
+        };
+        let message = format!(
+            "the circuit breaker of source {name:?} {cause}; no request was sent. Once the cause \
+             is fixed, `heartbeat retry --source {name}` closes it at once; a changed credential \
+             or configuration closes it automatically"
+        );
+        let error = FetchError::new(FailureClass::BreakerOpen, message);
+        FetchError { not_before: Some(until), ..error }
+    }
 }
 
 impl Guarded {

@@ -370,9 +370,10 @@ impl Http {
         let wait = Duration::try_from(not_before.duration_since(self.now())).unwrap_or_default();
         if wait > LONGEST_WAIT {
             let message = format!(
-                "{} asked not to be called before {not_before}; this run stops reading here and a \
-                 later one continues",
-                self.base_url
+                "{} asked not to be called before {}; this run stops reading here and a later one \
+                 continues",
+                self.base_url,
+                self.clock.local_time(not_before)
             );
             let failure = Failure::new(FailureClass::Throttled, message);
             return Err(Failure { retry_after: Some(wait), ..failure });

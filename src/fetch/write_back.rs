@@ -65,7 +65,8 @@ pub(super) async fn ensure_writable(
     if let BreakerState::Open { until, .. } = remembered.breaker.state
         && until > now
     {
-        let message = format!("the circuit breaker is open until {until}; nothing was written");
+        let at = http.clock().local_time(until);
+        let message = format!("the circuit breaker is open until {at}; nothing was written");
         let error = FetchError::new(FailureClass::BreakerOpen, message);
         return Err(FetchError { not_before: Some(until), ..error });
     }

@@ -34,6 +34,11 @@ impl Usd {
         self.micros
     }
 
+    /// As a limit of spending; zero sets none.
+    pub fn as_cap(self) -> Option<Self> {
+        (self > Self::ZERO).then_some(self)
+    }
+
     /// As a floating-point figure, for display and JSON.
     #[expect(
         clippy::cast_precision_loss,

@@ -9,18 +9,16 @@ use tokio::time::Instant;
 use super::{Edges, RunError};
 use crate::event::{Event, Reason, Sink as _, Trigger};
 use crate::model::text::seconds;
-use crate::model::{ItemKey, RunId, Stage, WorkItem};
+use crate::model::{ItemKey, RunId, WorkItem};
 use crate::prompt::Prompts;
 use crate::schedule::Schedule;
 use crate::session::stop::StopState;
 use crate::session::{StopHandle, StopReason, StopSignal};
-use crate::settings::{Config, Timeouts};
+use crate::settings::Config;
 use crate::store::{Journal, Store};
 
 /// The limit of a run if neither the configuration nor the schedule sets a shorter one.
 const LONGEST: Duration = Duration::from_hours(2);
-/// Between the claim and the agent's first line, on a busy machine.
-const STARTING: Duration = Duration::from_secs(5);
 
 /// One run's id, configuration, state, side effects and stop signal. Cheap to clone.
 #[derive(Clone)]
@@ -61,6 +59,11 @@ impl RunContext {
 
     pub(super) fn now(&self) -> Timestamp {
         self.journal.clock().now()
+    }
+
+    /// A time as people read it.
+    pub(super) fn local_time(&self, at: Timestamp) -> String {
+        self.journal.clock().local_time(at)
     }
 
     pub(super) fn emit(&self, event: Event) {
@@ -167,8 +170,7 @@ impl RunStop {
 
     /// When half of the run's time is over.
     pub(super) fn half_time(&self) -> Instant {
-        let now = Instant::now();
-        now + self.ends_at.saturating_duration_since(now) / 2
+        Instant::now() + self.time_left() / 2
     }
 
     /// The limit, if it is over and nobody asked to stop before.
@@ -177,21 +179,8 @@ impl RunStop {
         by_deadline.then(|| readable(self.limit))
     }
 
-    /// Why a session of this stage no longer fits into the run: one that the deadline would cut off
-    /// costs money for nothing.
-    pub(super) fn lacks_time(&self, stage: Stage, config: &Config) -> Option<String> {
-        let own = match stage {
-            Stage::Triage => config.triage.timeout,
-            Stage::Deep => config.analyze.timeout,
-        };
-        let Timeouts { grace, drain, .. } = config.timeouts;
-        let needed = [grace, drain, STARTING].into_iter().fold(own, Duration::saturating_add);
-        let left = self.ends_at.saturating_duration_since(Instant::now());
-        if left >= needed {
-            return None;
-        }
-        let (left, own) = (readable(left), readable(own));
-        Some(format!("only {left} of the run's time is left, but a {stage} session may take {own}"))
+    pub(super) fn time_left(&self) -> Duration {
+        self.ends_at.saturating_duration_since(Instant::now())
     }
 }
 
@@ -214,6 +203,6 @@ pub(super) const fn deferral_reason(stop: StopReason) -> Reason {
     }
 }
 
-fn readable(duration: Duration) -> String {
+pub(super) fn readable(duration: Duration) -> String {
     seconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::context::deferral_reason;
+use super::context::{deferral_reason, readable};
 use super::provider::{self, Meaning, ProviderGate};
-use super::{RunContext, RunError, budget};
+use super::{RunContext, RunError};
 use crate::event::{Event, Reason};
-use crate::model::{ItemKey, SessionEnd, SessionId, SessionRef, Stage};
+use crate::model::{ItemKey, SessionEnd, SessionId, Stage};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::schedule::day_in;
 use crate::session::{Attached, Job, StopHandle};
-use crate::settings::credential_in;
-use crate::store::{Claim, ClaimRefusal, StoreError, fault};
+use crate::settings::{Timeouts, credential_in};
+use crate::store::{BudgetCaps, Claim, ClaimRefusal, StoreError, fault};
 
 /// How often a closed gate is tried again.
 const RETRY_GATE: Duration = Duration::from_millis(500);
+/// Between the claim and the agent's first line, on a busy machine.
+const STARTING: Duration = Duration::from_secs(5);
 /// How many hosts may fail to start a session before it is left to the next run.
 const MOST_HOSTS: u32 = 3;
 
@@ -86,23 +88,27 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
                 return Ok(refuse(cx, &launch, reason, refusal.to_string()));
             }
         };
-        let signal = cx.stop.signal().and(&launch.stop);
-        let job = job_for(cx, &launch, &claim, attempt);
+        let job = Job {
+            session: claim.session_ref(attempt),
+            prompt: launch.prompt.clone(),
+            repository: launch.repository.clone(),
+            triage: None,
+            analyze: (launch.stage == Stage::Deep).then(|| cx.config.analyze.clone()),
+            attached: launch.attached.clone(),
+        };
         fault::point();
-        let performed = cx.edges.sessions.perform(job, signal).await;
+        let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&launch.stop)).await;
         fault::point();
         match performed {
             Ok(end) => return ended(cx, &launch, claim.session, attempt, end).await,
             Err(full @ (LedgerError::Full { .. } | LedgerError::MachineFull { .. })) => {
                 cx.journal.claims().give_back(claim.clone()).await?;
                 if Instant::now() >= until {
-                    let reason = match full {
-                        LedgerError::MachineFull { .. } => Reason::MachineSessions,
-                        _ => Reason::MaxLiveSessions,
-                    };
+                    let machine = matches!(full, LedgerError::MachineFull { .. });
+                    let reason =
+                        if machine { Reason::MachineSessions } else { Reason::MaxLiveSessions };
                     return Ok(refuse(cx, &launch, reason, full.to_string()));
                 }
-                tokio::time::sleep(RETRY_GATE).await;
             }
             Err(LedgerError::NotStarted(reason, detail)) => {
                 cx.journal.claims().give_back(claim.clone()).await?;
@@ -113,12 +119,12 @@ pub(super) async fn launch(cx: &RunContext, launch: Launch) -> Result<Launched, 
                 // The fleet refuses an id for ever once it failed: another try is another session.
                 claim.session = SessionId(uuid::Uuid::now_v7());
                 until = Instant::now() + cx.config.limits.admission_wait;
-                tokio::time::sleep(RETRY_GATE).await;
             }
             // Its row and its claim stay: a later run takes its end.
             Err(LedgerError::LeftRunning) => return Ok(Launched::Taken),
             Err(error) => return Err(StoreError::Ledger(error).into()),
         }
+        tokio::time::sleep(RETRY_GATE).await;
     }
 }
 
@@ -167,16 +173,40 @@ async fn wait_for_gates(
         // A request to stop is noticed at once; otherwise the gate is tried again.
         drop(tokio::time::timeout(RETRY_GATE, signal.changed(known)).await);
     }
-    let lacking = cx.stop.lacks_time(launch.stage, &cx.config);
-    Ok(lacking.map(|detail| {
+    Ok(lacking_time(cx, launch.stage).map(|detail| {
         refuse(Reason::RunDeadline, detail);
         Reason::RunDeadline
     }))
 }
 
-/// The claim of a session that has not started yet.
+/// Why a session of this stage no longer fits into the run: one that the deadline would cut off
+/// costs money for nothing.
+fn lacking_time(cx: &RunContext, stage: Stage) -> Option<String> {
+    let own = match stage {
+        Stage::Triage => cx.config.triage.timeout,
+        Stage::Deep => cx.config.analyze.timeout,
+    };
+    let Timeouts { grace, drain, .. } = cx.config.timeouts;
+    let needed = [grace, drain, STARTING].into_iter().fold(own, Duration::saturating_add);
+    let left = cx.stop.time_left();
+    let (told_left, own) = (readable(left), readable(own));
+    (left < needed).then(|| {
+        format!("only {told_left} of the run's time is left, but a {stage} session may take {own}")
+    })
+}
+
+/// The claim of a session that has not started yet. Triage is about items of several sources, and
+/// counts for none of them.
 pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, String)>) -> Claim {
-    let item = subject.first().map(|(key, _)| key.clone()).filter(|_| stage == Stage::Deep);
+    let item = subject.first().map(|(key, _)| key).filter(|_| stage == Stage::Deep);
+    let (budget, source) = (&cx.config.budget, item.and_then(|item| cx.config.source_of(item)));
+    let caps = BudgetCaps {
+        per_run: budget.per_run,
+        per_day: budget.per_day,
+        per_month: budget.per_month.as_cap(),
+        source_per_day: source.and_then(|source| source.budget_per_day.as_cap()),
+        source_per_month: source.and_then(|source| source.budget_per_month.as_cap()),
+    };
     Claim {
         session: SessionId(uuid::Uuid::now_v7()),
         run: cx.id,
@@ -186,26 +216,9 @@ pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, St
             Stage::Triage => cx.config.triage.max_cost,
             Stage::Deep => cx.config.analyze.max_cost,
         },
-        caps: budget::caps(cx, item.as_ref()),
+        caps,
         day: day_in(&cx.config.schedule.timezone, cx.now()),
         max_attempts: cx.config.limits.max_attempts,
-    }
-}
-
-fn job_for(cx: &RunContext, launch: &Launch, claim: &Claim, attempt: u32) -> Job {
-    Job {
-        session: SessionRef {
-            id: claim.session,
-            run: claim.run,
-            stage: launch.stage,
-            item: launch.item().cloned(),
-            attempt,
-        },
-        prompt: launch.prompt.clone(),
-        repository: launch.repository.clone(),
-        triage: None,
-        analyze: (launch.stage == Stage::Deep).then(|| cx.config.analyze.clone()),
-        attached: launch.attached.clone(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::budget::{self, BudgetCaps, BudgetRefusal, Reservation};
 use super::rows::{Ms, to_json};
 use super::subjects::{Claims, Reader};
 use super::{Journal, Sql, StoreError};
-use crate::model::{ItemKey, RunId, SessionId, Stage, Usd};
+use crate::model::{ItemKey, RunId, SessionId, SessionRef, Stage, Usd};
 
 /// Work to be taken.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,14 @@ pub struct Claim {
     pub day: String,
     /// Attempts an item has on one text; a claim beyond them is refused.
     pub max_attempts: u32,
+}
+
+impl Claim {
+    /// The session it is for, with the number of its attempt.
+    pub fn session_ref(&self, attempt: u32) -> SessionRef {
+        let item = deep_item(self);
+        SessionRef { id: self.session, run: self.run, stage: self.stage, item, attempt }
+    }
 }
 
 /// Why a claim was refused.
