@@ -1,5 +1,7 @@
 //! A whole work item: every text in both renderings, within a budget.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::{clean_both, trim};
 use crate::model::{
     Alarms, CleanField, CleanItem, Doubt, Doubtful, Doubts, Format, TextStats, WorkItem,
@@ -78,6 +80,43 @@ pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
     result.extend(newest_first);
     result.retain(|field| !field.full.is_empty() || !field.tight.is_empty());
     CleanItem { facts: item, fields: result, alarms, stats }
+}
+
+/// Cleans the items of a page. Those at which the cleaner panics are returned as they came: a bug, and
+/// no reason to stop the others. The work on one text is bounded by its own counters, that on a page
+/// by `is_out_of_time`.
+pub fn clean_items(
+    items: Vec<WorkItem>,
+    budget: &Budget,
+    is_out_of_time: impl Fn() -> bool,
+) -> (Vec<CleanItem>, Vec<WorkItem>) {
+    clean_each(items, |item| match is_out_of_time() {
+        true => without_time(item),
+        false => clean_item(item, budget),
+    })
+}
+
+fn clean_each(
+    items: Vec<WorkItem>,
+    clean: impl Fn(WorkItem) -> CleanItem,
+) -> (Vec<CleanItem>, Vec<WorkItem>) {
+    let (mut cleaned, mut failed) = (Vec::with_capacity(items.len()), Vec::new());
+    for item in items {
+        let kept = item.clone();
+        match catch_unwind(AssertUnwindSafe(|| clean(item))) {
+            Ok(item) => cleaned.push(item),
+            Err(_) => failed.push(kept),
+        }
+    }
+    (cleaned, failed)
+}
+
+/// Stands for an item that could not be cleaned: its facts without its texts.
+pub fn without_texts(mut item: WorkItem) -> CleanItem {
+    item.texts.clear();
+    item.comments.clear();
+    let (alarms, stats) = (Alarms::default(), TextStats::default());
+    CleanItem { facts: item, fields: Vec::new(), alarms, stats }
 }
 
 /// Stands for an item for which there was no time: a mark in place of each text.
@@ -219,6 +258,17 @@ mod tests {
         assert_eq!(cleaned.facts.title, "Login fails");
         assert!(cleaned.facts.texts.is_empty() && cleaned.facts.comments.is_empty());
         assert_eq!(cleaned.stats.raw_bytes, link.len() + 8 + 11);
+    }
+
+    #[test]
+    fn an_item_on_which_the_cleaner_panics_stops_no_other() {
+        let numbered = |id| WorkItem { id: ItemId(id), ..item(&["text"], &[]) };
+        let (cleaned, failed) = clean_each((1..=3).map(numbered).collect(), |item| {
+            assert!(item.id != ItemId(2), "a bug in the cleaner");
+            without_texts(item)
+        });
+        let ids: Vec<_> = cleaned.iter().map(|item| item.facts.id.0).collect();
+        assert_eq!((ids, failed), (vec![1, 3], vec![numbered(2)]));
     }
 
     #[test]

@@ -59,7 +59,7 @@ mod writer;
 use crate::model::{Alarms, Doubtful, Format, TextStats};
 
 pub use file::{FileKind, harmless_name, kind_of_file};
-pub use item::{Budget, clean_item, without_time};
+pub use item::{Budget, clean_item, clean_items, without_texts, without_time};
 
 /// How much of the structure is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -19,7 +19,7 @@ pub(super) async fn exhausted_sources(cx: &RunContext) -> Result<HashSet<String>
     Ok(exhausted)
 }
 
-pub(super) async fn is_exhausted(cx: &RunContext, source: &Source) -> Result<bool, RunError> {
+async fn is_exhausted(cx: &RunContext, source: &Source) -> Result<bool, RunError> {
     let (day, month) = (source.budget_per_day.as_cap(), source.budget_per_month.as_cap());
     if day.is_none() && month.is_none() {
         return Ok(false);

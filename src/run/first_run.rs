@@ -76,7 +76,7 @@ async fn ask(cx: &RunContext, tracker: &Tracker) -> Result<FirstRunStep, RunErro
         return Err(RunError::FirstRun(price(&cx.config, items)));
     }
     let request = FetchRequest { changed_since: None, also: Vec::new() };
-    let (mut pages, mut items) = (PageReader::open(cx, tracker, request).await?, 0);
+    let (mut pages, mut items) = (PageReader::new(tracker, request), 0);
     while let Some(page) = pages.next(cx).await? {
         items +=
             page.items.iter().filter(|item| !cx.is_terminal(&item.state, item.finished)).count()

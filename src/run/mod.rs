@@ -14,7 +14,6 @@
 
 mod analyse;
 mod budget;
-mod clean;
 mod context;
 mod dry_run;
 mod edges;

@@ -1,21 +1,33 @@
-//! Reads one source: fetch a page, dedupe its items against the state, store the decisions, queue
-//! the work.
+//! Reads one source: fetch a page, clean its texts, dedupe its items against the state, store the
+//! decisions, queue the work.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
-use super::clean::{CleanPage, without_texts};
 use super::first_run::{self, FirstRunStep};
-use super::{RunContext, RunError, Tracker, budget};
+use super::{RunContext, RunError, Tracker};
+use crate::clean::{self, clean_items, without_texts};
 use crate::dedupe::{FingerprintInputs, Plan, ReadItem, fingerprint, raw_fingerprint};
 use crate::event::{Decision, Event};
-use crate::fetch::{FetchError, FetchRequest, Page, Pages};
+use crate::fetch::{FetchError, FetchRequest, Page, Pages, Source};
 use crate::model::{CleanItem, FailureClass, ItemId, ItemKey, WorkItem};
 use crate::store::{FirstRunFact, PageRecord, Revisit, ToRead, fault};
 
 /// Runs that ask for an item which the query named and no read delivered, before it is given up.
 const MOST_RUNS: u32 = 3;
+
+/// A page whose texts are as the agent will read them.
+pub(super) struct CleanPage {
+    items: Vec<CleanItem>,
+    /// Items that the cleaner could not handle: a bug, and no reason to stop the others.
+    failed: Vec<WorkItem>,
+    vanished: Vec<ItemId>,
+    undelivered: Vec<ItemId>,
+    cursor: Option<Timestamp>,
+}
 
 /// One source under way: its pages, and what is remembered of it.
 pub(super) struct SourceReading {
@@ -31,7 +43,11 @@ pub(super) struct SourceReading {
 impl SourceReading {
     /// Asks for everything that changed since the last read, and for the items that earlier runs
     /// left.
-    pub(super) async fn begin(cx: &RunContext, tracker: Tracker) -> Result<Self, RunError> {
+    pub(super) async fn begin(
+        cx: &RunContext,
+        tracker: Tracker,
+        out_of_budget: bool,
+    ) -> Result<Self, RunError> {
         let limits = &cx.config.limits;
         // Twice the limits: enough to fill the queues when half of what was left is no longer work.
         let revisit = Revisit {
@@ -45,15 +61,10 @@ impl SourceReading {
         also.extend(
             undelivered.keys().filter(|id| !also.contains(id)).copied().collect::<Vec<_>>(),
         );
-        let config = cx.config.source_named(&tracker.name);
-        let out_of_budget = match config {
-            Some(source) => budget::is_exhausted(cx, source).await?,
-            None => false,
-        };
-        let overlap = config.map(|source| source.overlap);
+        let overlap = cx.config.source_named(&tracker.name).map(|source| source.overlap);
         let overlap = SignedDuration::try_from(overlap.unwrap_or_default()).unwrap_or_default();
         let changed_since = cursor.map(|cursor| cursor.checked_sub(overlap).unwrap_or(cursor));
-        let pages = PageReader::open(cx, &tracker, FetchRequest { changed_since, also }).await?;
+        let pages = PageReader::new(&tracker, FetchRequest { changed_since, also });
         let undelivered = Undelivered { source: tracker.name.clone(), runs: undelivered };
         let (items, vanished) = (0, 0);
         Ok(Self { tracker, pages, first_run, undelivered, out_of_budget, items, vanished })
@@ -67,9 +78,25 @@ impl SourceReading {
         self.items
     }
 
-    /// The next page; none at the end, or when the run should end.
-    pub(super) async fn fetch_page(&mut self, cx: &RunContext) -> Result<Option<Page>, RunError> {
-        self.pages.next(cx).await
+    /// The next page, cleaned; none at the end, or when the run should end.
+    pub(super) async fn next_page(
+        &mut self,
+        cx: &RunContext,
+    ) -> Result<Option<CleanPage>, RunError> {
+        let Some(page) = self.pages.next(cx).await? else { return Ok(None) };
+        let Page { items, vanished, undelivered, cursor } = page;
+        let (full, tight) = (cx.config.analyze.max_item_tokens, cx.config.triage.max_item_tokens);
+        let budget = clean::Budget::per_item(full, tight).with_doubtful(cx.config.text.doubtful);
+        let (started, time) = (Instant::now(), cx.config.text.page_timeout);
+        // CPU work, so it does not run on the event loop.
+        let cleaned = tokio::task::spawn_blocking(move || {
+            clean_items(items, &budget, || started.elapsed() > time)
+        });
+        let (items, failed) = cleaned
+            .await
+            .map_err(|error| RunError::Panicked { stage: "clean", message: error.to_string() })?;
+        report_cleaned(cx, &items, &failed);
+        Ok(Some(CleanPage { items, failed, vanished, undelivered, cursor }))
     }
 
     /// Decides on the items of a page, queues its work, and stores the decisions in one transaction
@@ -133,6 +160,23 @@ pub(super) struct SourceFigures {
     pub(super) requests: u64,
 }
 
+/// Says what cleaning made of a page.
+fn report_cleaned(cx: &RunContext, items: &[CleanItem], failed: &[WorkItem]) {
+    for item in failed {
+        tracing::error!(item = %item.key, "the cleaner panicked on this item, which is a bug; the item is parked");
+    }
+    let alarmed = || items.iter().filter(|item| item.alarms.any());
+    cx.emit(Event::ItemsCleaned {
+        items: items.len() as u64,
+        raw_bytes: items.iter().map(|item| item.stats.raw_bytes as u64).sum(),
+        clean_bytes: items.iter().map(|item| item.stats.clean_bytes as u64).sum(),
+        alarms: alarmed().count() as u64,
+    });
+    for item in alarmed() {
+        cx.emit(Event::TextAlarm { item: item.facts.key.clone(), alarms: item.alarms });
+    }
+}
+
 /// Says which rule applies to an item.
 fn matched_rule(cx: &RunContext, read: &ReadItem) -> Option<Event> {
     let facts = &read.item.facts;
@@ -166,24 +210,25 @@ fn read_items(
     clean.chain(failed).map(read).collect()
 }
 
-/// The pages of one answer. Reading ends early when the run should end.
+/// The pages of one answer, asked for with the first page. Reading ends early when the run should end.
 pub(super) struct PageReader {
-    /// None: the run was stopped before the tracker answered.
+    source: Arc<dyn Source>,
+    /// Not asked for yet.
+    request: Option<FetchRequest>,
+    /// None: not asked for yet, or the run was stopped before the tracker answered.
     pages: Option<Box<dyn Pages>>,
 }
 
 impl PageReader {
-    pub(super) async fn open(
-        cx: &RunContext,
-        tracker: &Tracker,
-        request: FetchRequest,
-    ) -> Result<Self, RunError> {
-        let opened = cx.stop.unless_stopped(tracker.source.open(request)).await;
-        Ok(Self { pages: opened.transpose()? })
+    pub(super) fn new(tracker: &Tracker, request: FetchRequest) -> Self {
+        Self { source: Arc::clone(&tracker.source), request: Some(request), pages: None }
     }
 
     /// The next page; none at the end, or when the run should end.
     pub(super) async fn next(&mut self, cx: &RunContext) -> Result<Option<Page>, RunError> {
+        if let Some(request) = self.request.take() {
+            self.pages = cx.stop.unless_stopped(self.source.open(request)).await.transpose()?;
+        }
         let Some(pages) = &mut self.pages else { return Ok(None) };
         let next = cx.stop.unless_stopped(pages.next()).await.unwrap_or(Ok(None));
         Ok(next?)

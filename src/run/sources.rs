@@ -9,9 +9,8 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::clean::{CleanPage, clean_page};
-use super::read::{SourceFigures, SourceReading};
-use super::{RunContext, RunError, Tracker};
+use super::read::{CleanPage, SourceFigures, SourceReading};
+use super::{RunContext, RunError, Tracker, budget};
 use crate::dedupe::{Plan, PlanCounts, Queues};
 use crate::event::{Event, Trigger};
 use crate::fetch::FetchError;
@@ -49,10 +48,11 @@ impl ReadSources {
 pub(super) async fn read_all(cx: &RunContext) -> Result<ReadSources, RunError> {
     follow_configuration(cx).await?;
     cx.emit(Event::FetchStarted);
+    let out_of_budget = budget::exhausted_sources(cx).await?;
     let mut reading = Reading::new(cx);
     for tracker in cx.edges.trackers.iter() {
         if is_due(cx, tracker).await? {
-            reading.start(tracker.clone());
+            reading.start(tracker.clone(), out_of_budget.contains(&tracker.name));
         }
     }
     while reading.step().await? {}
@@ -125,17 +125,21 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn start(&mut self, tracker: Tracker) {
+    fn start(&mut self, tracker: Tracker, out_of_budget: bool) {
         let (cx, name) = (self.cx.clone(), tracker.name.clone());
         self.spawn(name, async move {
-            let reading = SourceReading::begin(&cx, tracker).await?;
-            next_page(&cx, reading).await
+            let mut reading = SourceReading::begin(&cx, tracker, out_of_budget).await?;
+            let page = reading.next_page(&cx).await?;
+            Ok((reading, page))
         });
     }
 
-    fn go_on(&mut self, reading: SourceReading) {
+    fn go_on(&mut self, mut reading: SourceReading) {
         let (cx, name) = (self.cx.clone(), reading.name().to_owned());
-        self.spawn(name, async move { next_page(&cx, reading).await });
+        self.spawn(name, async move {
+            let page = reading.next_page(&cx).await?;
+            Ok((reading, page))
+        });
     }
 
     fn spawn(
@@ -240,13 +244,6 @@ impl<'a> Reading<'a> {
 
 fn has_several(cx: &RunContext) -> bool {
     cx.edges.trackers.len() > 1
-}
-
-async fn next_page(cx: &RunContext, mut reading: SourceReading) -> Result<Step, RunError> {
-    Ok(match reading.fetch_page(cx).await? {
-        Some(page) => (reading, Some(clean_page(cx, page).await?)),
-        None => (reading, None),
-    })
 }
 
 fn too_slow() -> RunError {
