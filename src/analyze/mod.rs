@@ -59,7 +59,6 @@ pub fn render(
         files => !files.is_empty(),
         language => prompts.language(),
     };
-    let system = prompts.render(Template::DeepSystem, system)?;
     let values = context! {
         fence => fence.tag(),
         id => request.item.facts.id.0,
@@ -74,8 +73,8 @@ pub fn render(
         context,
         max_files_read,
     };
-    let user = prompts.render(Template::DeepUser, values)?;
-    prompts.finish(system, user, serde_json::from_str(DEEP_SCHEMA)?)
+    let schema = serde_json::from_str(DEEP_SCHEMA)?;
+    prompts.compose((Template::DeepSystem, system), (Template::DeepUser, values), schema)
 }
 
 fn verdict_text(verdict: &Verdict) -> String {

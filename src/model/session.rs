@@ -66,6 +66,25 @@ impl SessionEnd {
             transcript: SessionTranscript::default(),
         }
     }
+
+    /// The texts of its output, for whoever takes secrets out of them.
+    pub fn output_texts_mut(&mut self) -> Vec<&mut String> {
+        let mut texts = Vec::new();
+        if let Some(output) = &mut self.output {
+            collect_texts(output, &mut texts);
+        }
+        texts
+    }
+}
+
+fn collect_texts<'a>(value: &'a mut serde_json::Value, texts: &mut Vec<&'a mut String>) {
+    use serde_json::Value::{Array, Object, String};
+    match value {
+        String(text) => texts.push(text),
+        Array(values) => values.iter_mut().for_each(|value| collect_texts(value, texts)),
+        Object(entries) => entries.values_mut().for_each(|value| collect_texts(value, texts)),
+        _ => {}
+    }
 }
 
 /// Text of others on its way between two heartbeats: stored and sent as it came, still not shown.

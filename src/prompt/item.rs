@@ -1,10 +1,16 @@
-//! A work item as text for a prompt.
+//! A work item as text for a prompt, and what is known about it beside its text. Nothing here is
+//! fenced yet.
 
-use super::budget::cut_to_tokens;
-use crate::model::{CleanItem, Links, tokens_of_bytes};
+use crate::model::{
+    BYTES_PER_TOKEN, CleanItem, Earlier, Finding, KnownTitle, Links, Verdict, tokens_of_bytes,
+};
 
 /// How much is shown of another item's title.
-pub(super) const LONGEST_TITLE: usize = 120;
+const LONGEST_TITLE: usize = 120;
+/// Of what changed since the item was read before.
+const LONGEST_CHANGES: usize = 400;
+/// Files of an earlier finding that are named.
+const MOST_FILES: usize = 10;
 
 /// How much of an item a prompt has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,10 +144,105 @@ fn one_line(text: &str) -> String {
 }
 
 /// On one line, and no longer than this many characters.
-pub(super) fn cut_line(text: &str, longest: usize) -> String {
+fn cut_line(text: &str, longest: usize) -> String {
     let line = one_line(text);
     match line.char_indices().nth(longest) {
         Some((end, _)) => format!("{}\u{2026}", line[..end].trim_end()),
         None => line,
+    }
+}
+
+/// What was said before and what changed since.
+pub fn earlier_text(earlier: &Earlier, detail: Detail) -> String {
+    let mut lines = Vec::new();
+    if let Some((at, verdict)) = &earlier.verdict {
+        lines.push(format!("{} verdict: {}", at.strftime("%F"), verdict_line(verdict)));
+    }
+    if let Some((at, finding)) = &earlier.finding {
+        lines.push(format!("{} finding: {}", at.strftime("%F"), finding_text(finding, detail)));
+    }
+    let since = earlier.changes.as_ref().map(|changes| match changes.is_empty() {
+        true => "nothing in the item".to_owned(),
+        false => changes.join("; "),
+    });
+    lines
+        .extend(since.map(|since| format!("changed since: {}", cut_line(&since, LONGEST_CHANGES))));
+    lines.join("\n")
+}
+
+fn verdict_line(verdict: &Verdict) -> String {
+    let complexity: &str = verdict.complexity.into();
+    let deep = if verdict.needs_deep_analysis { "analysis" } else { "no analysis" };
+    format!("{deep}, {complexity}: {}", cut_line(&verdict.reason, 240))
+}
+
+fn finding_text(finding: &Finding, detail: Detail) -> String {
+    let confidence = finding.confidence.to_string().to_lowercase();
+    let (summary, change) = match detail {
+        Detail::Tight => (300, 0),
+        Detail::Full => (800, 1_000),
+    };
+    let mut text = format!("{} (confidence {confidence})", cut_line(&finding.summary, summary));
+    if change > 0 {
+        text += &format!("\nit suggested: {}", cut_line(&finding.suggested_change, change));
+        let files: Vec<&str> =
+            finding.files.iter().take(MOST_FILES).map(|file| file.path.as_str()).collect();
+        text += &format!("\nin: {}", files.join(", "));
+    }
+    text
+}
+
+/// Other items, one per line: `17 | done | Total is wrong`.
+pub fn known_text<'a>(known: impl IntoIterator<Item = &'a KnownTitle>) -> String {
+    let line = |known: &KnownTitle| {
+        let phase: &str = known.phase.into();
+        format!("{} | {phase} | {}", known.id, cut_line(&known.title, LONGEST_TITLE))
+    };
+    known.into_iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The text, or as much of its beginning as fits, and how many bytes were left out.
+pub fn cut_to_tokens(text: &str, max_tokens: u32) -> (String, usize) {
+    let max_bytes =
+        usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
+    if text.len() <= max_bytes {
+        return (text.to_owned(), 0);
+    }
+    let mut end = max_bytes;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    // A cut in the middle of a word or a line reads worse than a slightly shorter text.
+    if let Some(line_end) = text[..end].rfind('\n').filter(|line_end| *line_end * 10 >= end * 9) {
+        end = line_end;
+    }
+    let kept = text[..end].trim_end();
+    (kept.to_owned(), text.len() - kept.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::estimate_tokens;
+
+    #[test]
+    fn a_short_text_stays_and_of_a_long_one_is_known_what_is_missing() {
+        assert_eq!(cut_to_tokens("short", 10), ("short".to_owned(), 0));
+        let (kept, cut) = cut_to_tokens(&"word ".repeat(100), 50);
+        assert_eq!((kept.len() + cut, kept.ends_with("word")), (500, true));
+    }
+
+    proptest! {
+        #[test]
+        fn never_longer_than_allowed(text in "\\PC{0,400}", max in 12_u32..80) {
+            prop_assert!(estimate_tokens(&cut_to_tokens(&text, max).0) <= u64::from(max));
+        }
+
+        #[test]
+        fn any_limit_is_survived(text in "\\PC{0,60}", max in any::<u32>()) {
+            cut_to_tokens(&text, max);
+        }
     }
 }

@@ -5,8 +5,6 @@
 //! program starts, not a hole in a prompt. Work-item text is only ever a value, never a template.
 //! The JSON schemas beside them are the one source for the agent's flag and for our own checks.
 
-mod background;
-mod budget;
 mod fence;
 mod item;
 pub mod schema;
@@ -21,10 +19,8 @@ use sha2::{Digest, Sha256};
 use crate::model::estimate_tokens;
 use crate::settings::{AgentAuth, Config};
 
-pub use background::{earlier_text, known_text};
-pub use budget::cut_to_tokens;
 pub use fence::{Fence, neutralise_mentions};
-pub use item::{Detail, ItemText, item_text};
+pub use item::{Detail, ItemText, cut_to_tokens, earlier_text, item_text, known_text};
 
 /// Schema of triage's answer.
 pub const TRIAGE_SCHEMA: &str = include_str!("../../prompts/triage.schema.json");
@@ -251,8 +247,20 @@ impl Prompts {
         &self.language
     }
 
+    /// A session's words from its two templates, each with its values.
+    pub(crate) fn compose(
+        &self,
+        (system, system_values): (Template, minijinja::Value),
+        (user, user_values): (Template, minijinja::Value),
+        schema: Value,
+    ) -> Result<Rendered, PromptError> {
+        let system = self.render(system, system_values)?;
+        let user = self.render(user, user_values)?;
+        self.finish(system, user, schema)
+    }
+
     /// Fills one template in.
-    pub(crate) fn render(
+    fn render(
         &self,
         template: Template,
         values: minijinja::Value,
@@ -270,7 +278,7 @@ impl Prompts {
 
     /// Puts a session's words together and makes the prompt safe to send: it never begins with a
     /// slash (the agent would take it for a command), and for a login no `@` names a file.
-    pub(crate) fn finish(
+    fn finish(
         &self,
         system: String,
         mut user: String,

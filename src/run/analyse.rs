@@ -108,7 +108,7 @@ pub(super) async fn run_session(
             let EndedSession { id, attempt, end, fault } = *session;
             let comments =
                 cx.edges.publisher_of(item.key()).is_some() && cx.config.writes_back(item.facts());
-            let result = result_of(cx, id, end, attempt, Some(&context.root), comments).await;
+            let result = result_of(cx, id, end, attempt, Some(&context.root), comments);
             Analysis::Ended { session: id, result, fault }
         }
         Launched::Refused(reason) => Analysis::Refused(reason),
@@ -145,7 +145,7 @@ pub(super) async fn prompt(
 }
 
 /// What a session's end means for its item.
-pub(super) async fn result_of(
+pub(super) fn result_of(
     cx: &RunContext,
     session: SessionId,
     end: SessionEnd,
@@ -155,7 +155,12 @@ pub(super) async fn result_of(
 ) -> DeepResult {
     let outcome = match end.outcome {
         Outcome::Completed => match finding_in(&end, root) {
-            Ok(finding) => return finished(cx, session, finding, comments).await,
+            Ok(finding) => {
+                let comment = comments.then(|| analyze::markdown(&finding));
+                let (model, prompt) = (cx.config.analyze.model.clone(), cx.prompts.version());
+                let made_with = MadeWith { model, prompt: prompt.to_owned() };
+                return DeepResult::Finished { finding: Box::new(finding), made_with, comment };
+            }
             Err(why) => Outcome::BadOutput { why },
         },
         other => other,
@@ -192,26 +197,6 @@ pub(super) fn failed(
         Some(next) => DeepResult::TryAgain(outcome, next),
         None => DeepResult::GiveUp(outcome),
     }
-}
-
-/// An agent may repeat a credential that it should not have seen; it is removed before anybody else
-/// sees it.
-async fn finished(
-    cx: &RunContext,
-    session: SessionId,
-    mut finding: Finding,
-    comments: bool,
-) -> DeepResult {
-    let removed = cx.edges.secrets.held().await.remove_from_all(finding.texts_mut());
-    if removed > 0 {
-        tracing::error!(session_id = %session, texts = removed, "removed one of heartbeat's credentials from a finding");
-    }
-    let comment = comments.then(|| analyze::markdown(&finding));
-    let made_with = MadeWith {
-        model: cx.config.analyze.model.clone(),
-        prompt: cx.prompts.version().to_owned(),
-    };
-    DeepResult::Finished { finding: Box::new(finding), made_with, comment }
 }
 
 /// A panic on a strange answer must not reach the run: the next one would meet the same answer.

@@ -222,22 +222,22 @@ pub(super) fn claim_for(cx: &RunContext, stage: Stage, subject: Vec<(ItemKey, St
     }
 }
 
-/// Stores what the session read and said, without anything that is or looks like a credential. It
-/// is for people who look: a failure is logged and changes nothing.
-async fn keep_transcript(cx: &RunContext, id: SessionId, end: &SessionEnd) {
-    let mut transcript = end.transcript.clone();
-    if transcript.lines.is_empty() {
-        return;
+/// An agent may repeat a credential that it should not have seen: it is removed from all that the
+/// session said before anybody else sees it.
+pub(super) async fn without_secrets(cx: &RunContext, id: SessionId, end: SessionEnd) -> SessionEnd {
+    let mut end = end;
+    let held = cx.edges.secrets.held().await;
+    let removed = held.remove_from_all(end.output_texts_mut());
+    if removed > 0 {
+        tracing::error!(session_id = %id, texts = removed, "removed one of heartbeat's credentials from an agent's answer");
     }
-    cx.edges.secrets.held().await.remove_from_all(transcript.texts_mut());
-    for text in transcript.texts_mut() {
+    held.remove_from_all(end.transcript.texts_mut());
+    for text in end.transcript.texts_mut() {
         if let Some(kind) = credential_in(text) {
             *text = format!("‹removed: it contains {kind}›");
         }
     }
-    if let Err(error) = cx.journal.sessions().keep_transcript(id, transcript).await {
-        tracing::warn!(session_id = %id, %error, "could not store the transcript");
-    }
+    end
 }
 
 async fn ended(
@@ -248,7 +248,13 @@ async fn ended(
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
     let Meaning { outcome, fault } = provider::after_session(cx, launch.stage, &end).await?;
-    keep_transcript(cx, id, &end).await;
-    let end = SessionEnd { outcome, ..end };
+    let end = without_secrets(cx, id, SessionEnd { outcome, ..end }).await;
+    // It is for people who look: a failure is logged and changes nothing.
+    if !end.transcript.lines.is_empty()
+        && let Err(error) =
+            cx.journal.sessions().keep_transcript(id, end.transcript.clone()).await
+    {
+        tracing::warn!(session_id = %id, %error, "could not store the transcript");
+    }
     Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))
 }

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use super::launch::claim_for;
-use super::triage::{check_verdicts, remove_secrets};
+use super::launch::{claim_for, without_secrets};
+use super::triage::unless_check_panics;
 use super::{RunContext, RunError, analyse, outbox};
 use crate::dedupe::QueuedItem;
-use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd, Verdict};
+use crate::model::{ItemKey, Outcome, SessionEnd, Stage, Usd};
 use crate::store::{BudgetCaps, Claim, StoreError, TriageResult, UnappliedSession};
-use crate::triage::Numbers;
+use crate::triage::check_late_answer;
 
 /// Ends orphaned sessions, gives back claims whose session never started, and applies results that
 /// were stored but not yet used. Only while no session of this run is alive.
@@ -51,14 +51,14 @@ async fn count_attempt(cx: &RunContext, item: &QueuedItem) -> Result<(), RunErro
 
 /// Usable verdicts are stored; the other items simply stay queued.
 async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
-    let numbers = Numbers::of(left.subject.iter().map(|(key, _)| key));
-    let ids: Vec<_> = numbers.ids().collect();
-    let output = left.output.filter(|_| left.outcome.is_success());
-    let mut checked = output.map(|output| check_verdicts(&ids, &[], &output)).unwrap_or_default();
-    remove_secrets(cx, &mut checked.verdicts).await;
-    let verdicts = checked.verdicts.into_iter();
-    let mut verdicts: HashMap<ItemKey, Verdict> =
-        verdicts.filter_map(|verdict| numbers.own(verdict, |_, _| false)).collect();
+    let (session, subject) = (left.session, left.subject.clone());
+    let end = end_of(cx, left).await;
+    let output = end.output.filter(|_| end.outcome.is_success());
+    let answer = output.and_then(|output| {
+        let keys = subject.iter().map(|(key, _)| key);
+        unless_check_panics(|| check_late_answer(keys, &output))
+    });
+    let mut verdicts: HashMap<_, _> = answer.unwrap_or_default().verdicts.into_iter().collect();
     let mut judged = |(key, fingerprint): (ItemKey, String)| {
         let verdict = verdicts.remove(&key)?;
         Some(TriageResult {
@@ -71,17 +71,21 @@ async fn apply_triage(cx: &RunContext, left: UnappliedSession) -> Result<(), Run
             parts: None,
         })
     };
-    let results = left.subject.into_iter().filter_map(&mut judged).collect();
-    Ok(cx.journal.results().apply_triage(Some(left.session), results).await?)
+    let results = subject.into_iter().filter_map(&mut judged).collect();
+    Ok(cx.journal.results().apply_triage(Some(session), results).await?)
 }
 
 async fn apply_deep(cx: &RunContext, left: UnappliedSession) -> Result<(), RunError> {
-    let Some((key, print)) = left.subject.into_iter().next() else { return Ok(()) };
-    let end =
-        SessionEnd { output: left.output, usage: left.usage, ..SessionEnd::empty(left.outcome) };
+    let Some((key, print)) = left.subject.first().cloned() else { return Ok(()) };
+    let (session, attempt) = (left.session, left.attempt);
+    let end = end_of(cx, left).await;
     let root = analyse::root_read_for(cx, key.clone()).await?;
     let comments = analyse::writes_back(cx, &key).await?;
-    let result =
-        analyse::result_of(cx, left.session, end, left.attempt, root.as_deref(), comments).await;
-    Ok(cx.journal.results().apply_deep(left.session, cx.id, key, print, result).await?)
+    let result = analyse::result_of(cx, session, end, attempt, root.as_deref(), comments);
+    Ok(cx.journal.results().apply_deep(session, cx.id, key, print, result).await?)
+}
+
+async fn end_of(cx: &RunContext, left: UnappliedSession) -> SessionEnd {
+    let UnappliedSession { session, outcome, output, usage, .. } = left;
+    without_secrets(cx, session, SessionEnd { output, usage, ..SessionEnd::empty(outcome) }).await
 }

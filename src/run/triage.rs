@@ -13,11 +13,11 @@ use super::launch::{EndedSession, Launch, Launched, launch};
 use super::{RunContext, RunError, analyse, budget, recover};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
-use crate::model::{ItemId, ItemKey, RetryClass, SessionId, Stage, Verdict};
+use crate::model::{ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::{EarlierVerdicts, TriageResult};
-use crate::triage::{self, Asking, Batch, Checked, Destination};
+use crate::triage::{self, Answer, Asking, Batch, Destination};
 
 /// The items of this run's triage.
 type Untriaged = HashMap<ItemKey, QueuedItem>;
@@ -177,19 +177,18 @@ impl<'a> Triage<'a> {
         session: SessionId,
         answer: &serde_json::Value,
     ) -> Result<(), RunError> {
-        let candidates: Vec<ItemId> = batch.candidates().iter().map(|known| known.id).collect();
-        let checked = check_verdicts(&batch.ids(), &candidates, answer);
-        let again = batch.only(&checked.failed());
-        self.apply_verdicts(session, batch, checked.verdicts).await?;
+        let Answer { verdicts, failed } = check_answer(batch, answer);
+        self.apply_verdicts(session, verdicts).await?;
+        let again = batch.only(&failed);
         if again.items.is_empty() {
             return Ok(());
         }
         let mut without = again.keys();
         match self.ask(&again, Asking::Again).await? {
             BatchOutcome::Answered(session, answer) => {
-                let checked = check_verdicts(&again.ids(), &candidates, &answer);
-                without = again.keys_of(&checked.failed());
-                self.apply_verdicts(session, &again, checked.verdicts).await?;
+                let Answer { verdicts, failed } = check_answer(&again, &answer);
+                without = again.keys_of(&failed);
+                self.apply_verdicts(session, verdicts).await?;
             }
             BatchOutcome::Failed(_) => {}
             // They were not asked about again: no default yet, the next run asks.
@@ -257,11 +256,8 @@ impl<'a> Triage<'a> {
     async fn apply_verdicts(
         &mut self,
         session: SessionId,
-        batch: &Batch,
-        mut verdicts: Vec<Verdict>,
+        verdicts: Vec<(ItemKey, Verdict)>,
     ) -> Result<(), RunError> {
-        remove_secrets(self.cx, &mut verdicts).await;
-        let verdicts = batch.own_verdicts(verdicts);
         let known = |(key, verdict): &(ItemKey, Verdict)| {
             Some(result(self.cx, self.items.get(key)?, verdict.clone(), true, None))
         };
@@ -329,30 +325,20 @@ async fn ask(
     launch(&cx, request).await
 }
 
+fn check_answer(batch: &Batch, output: &serde_json::Value) -> Answer {
+    let checked = unless_check_panics(|| triage::check_answer(batch, output));
+    checked.unwrap_or_else(|| Answer { failed: batch.ids(), ..Answer::default() })
+}
+
 /// A panic on a strange answer must not reach the run: the next one would meet the same answer.
-pub(super) fn check_verdicts(
-    ids: &[ItemId],
-    known: &[ItemId],
-    output: &serde_json::Value,
-) -> Checked {
-    catch_unwind(AssertUnwindSafe(|| triage::check(ids, known, output))).unwrap_or_else(|_| {
+pub(super) fn unless_check_panics(check: impl FnOnce() -> Answer) -> Option<Answer> {
+    let checked = catch_unwind(AssertUnwindSafe(check)).ok();
+    if checked.is_none() {
         tracing::error!(
             "checking triage's answer panicked, which is a bug; the answer is rejected"
         );
-        Checked { missing: ids.to_vec(), ..Checked::default() }
-    })
-}
-
-/// A model may repeat a credential that it should not have seen.
-pub(super) async fn remove_secrets(cx: &RunContext, verdicts: &mut [Verdict]) {
-    if verdicts.is_empty() {
-        return;
     }
-    let held = cx.edges.secrets.held().await;
-    let removed = held.remove_from_all(verdicts.iter_mut().flat_map(Verdict::texts_mut));
-    if removed > 0 {
-        tracing::error!(run_id = %cx.id, texts = removed, "removed one of heartbeat's credentials from a triage verdict");
-    }
+    checked
 }
 
 fn result(

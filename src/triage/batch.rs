@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::numbers::Numbers;
-use crate::model::{Background, CleanItem, ItemId, ItemKey, KnownTitle, Verdict, estimate_tokens};
+use super::answer::Numbers;
+use crate::model::{Background, CleanItem, ItemId, ItemKey, KnownTitle, estimate_tokens};
 use crate::prompt::{Detail, ItemText, earlier_text, item_text, known_text};
 use crate::settings::Triage;
 
@@ -83,7 +83,7 @@ impl Batch {
         self
     }
 
-    fn numbers(&self) -> Numbers {
+    pub(super) fn numbers(&self) -> Numbers {
         Numbers::of(self.items.iter().map(|item| &item.key))
     }
 
@@ -98,16 +98,10 @@ impl Batch {
         self.items.iter().map(|item| item.key.clone()).collect()
     }
 
-    /// The verdicts with the tracker's own numbers, and the items they are about.
-    pub fn own_verdicts(&self, verdicts: Vec<Verdict>) -> Vec<(ItemKey, Verdict)> {
-        let numbers = self.numbers();
-        let is_known = |item: &ItemKey, id: ItemId| {
-            self.items
-                .iter()
-                .filter(|other| other.key.source() == item.source())
-                .any(|other| other.similar.iter().any(|known| known.id == id))
-        };
-        verdicts.into_iter().filter_map(|verdict| numbers.own(verdict, is_known)).collect()
+    /// Whether an item of this source was named as a known one.
+    pub(super) fn knows(&self, source: &str, id: ItemId) -> bool {
+        let of_source = self.items.iter().filter(|item| item.key.source() == source);
+        of_source.flat_map(|item| &item.similar).any(|known| known.id == id)
     }
 
     /// The same with a picture of the code bases.

@@ -7,7 +7,6 @@
 mod answer;
 mod batch;
 mod fallback;
-mod numbers;
 
 use minijinja::context;
 
@@ -15,10 +14,11 @@ use crate::prompt::{
     Fence, PromptError, Prompts, Rendered, TRIAGE_SCHEMA, Template, known_text, schema,
 };
 
-pub use answer::{Checked, check, related_groups, usable_terms};
+pub use answer::{
+    Answer, Checked, check, check_answer, check_late_answer, related_groups, usable_terms,
+};
 pub use batch::{Batch, BatchItem, plan_batches};
 pub use fallback::{Destination, Fallback, fallback};
-pub use numbers::Numbers;
 
 /// Is a batch asked about for the first time?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +47,10 @@ pub fn render(
         known => !known.is_empty(),
         language => prompts.language(),
     };
-    let system = prompts.render(Template::TriageSystem, system)?;
     let again = asking == Asking::Again;
     let values = context! { fence => fence.tag(), ids, items, again, code, known };
-    let user = prompts.render(Template::TriageUser, values)?;
-    prompts.finish(system, user, schema::for_batch(TRIAGE_SCHEMA, batch.items.len())?)
+    let schema = schema::for_batch(TRIAGE_SCHEMA, batch.items.len())?;
+    prompts.compose((Template::TriageSystem, system), (Template::TriageUser, values), schema)
 }
 
 fn one(item: &BatchItem, fence: &Fence) -> minijinja::Value {
