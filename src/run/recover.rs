@@ -15,14 +15,12 @@ use crate::triage::check_late_answer;
 /// were stored but not yet used. Only while no session of this run is alive.
 pub(super) async fn finish_interrupted(cx: &RunContext) -> Result<(), RunError> {
     cx.edges.sessions.resolve_orphans().await.map_err(StoreError::Ledger)?;
-    cx.journal.claims().give_back_unstarted().await?;
-    for session in cx.store().results().unapplied().await? {
+    for session in cx.journal.results().recover().await? {
         match session.stage {
             Stage::Triage => apply_triage(cx, session).await?,
             Stage::Deep => apply_deep(cx, session).await?,
         }
     }
-    cx.journal.outbox().resume().await?;
     outbox::deliver_comments(cx).await
 }
 

@@ -52,7 +52,7 @@ pub struct Live<'a> {
     row: Option<Row>,
     /// Containment and confinement in force, as rows and events name them.
     tier: String,
-    evidence: Option<Evidence>,
+    evidence: Evidence,
     exit: Option<Exit>,
     swept: u32,
     survivors: u32,
@@ -74,10 +74,11 @@ enum Turn {
 }
 
 impl<'a> Live<'a> {
-    /// Nothing is committed or started yet.
+    /// Nothing is started yet.
     pub fn new(
         spec: &'a SessionSpec,
         decoder: Box<dyn Decoder>,
+        row: &LedgerRow,
         events: &'a dyn Sink,
         ledger: &'a dyn Ledger,
         settings: &'a SupervisorSettings,
@@ -100,8 +101,8 @@ impl<'a> Live<'a> {
             told_content: None,
             pending: Vec::new(),
             row: None,
-            tier: String::new(),
-            evidence: None,
+            tier: row.tier.clone(),
+            evidence: Evidence::of(row),
             exit: None,
             swept: 0,
             survivors: 0,
@@ -110,18 +111,15 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Commits the row, has the agent started and stays until the end.
+    /// Has the agent started, if its row was `committed`, and stays until the end.
     ///
     /// An error means that the row was refused; nothing was started then.
     pub async fn run(
         mut self,
         keeper: &mut Keeper,
-        row: LedgerRow,
+        committed: Result<(), LedgerError>,
         mut stop: StopSignal,
     ) -> Result<Finished, LedgerError> {
-        self.evidence = Some(Evidence::of(&row));
-        self.tier.clone_from(&row.tier);
-        let committed = self.ledger.register(row, self.settings.max_live).await;
         self.input(if committed.is_ok() { Input::RowCommitted } else { Input::RowRefused });
         self.perform(keeper).await;
         committed?;
@@ -408,7 +406,7 @@ impl<'a> Live<'a> {
             super::keeper::kill_group(group);
         }
         let seen = self.pulse.seen();
-        let evidence: Vec<Evidence> = self.evidence.iter().cloned().collect();
+        let evidence = vec![self.evidence.clone()];
         let caught = children::catch_escapees(&evidence, &seen, CATCH_WITHIN).await;
         let marked = orphans::end_marked(evidence, CATCH_WITHIN).await;
         warn_of_unproven(&marked.unproven);

@@ -166,8 +166,9 @@ impl Supervisor {
         };
         let row = self.row(spec, &keeper);
         let decoder = agent.decoder(&spec.task);
-        let live = Live::new(spec, decoder, &*self.events, &*self.ledger, &self.settings);
-        match Box::pin(live.run(&mut keeper, row, stop)).await {
+        let live = Live::new(spec, decoder, &row, &*self.events, &*self.ledger, &self.settings);
+        let committed = self.ledger.register(row, self.settings.max_live).await;
+        match Box::pin(live.run(&mut keeper, committed, stop)).await {
             Ok(finished) => Ok(Played::Over(Box::new((keeper, finished)))),
             Err(refused) => {
                 release_keeper(keeper).await;

@@ -1,11 +1,11 @@
 //! Claiming work: before a session starts, its item, its attempt and its money are taken in one
 //! transaction, and given back in one if it never started.
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::budget::{self, BudgetCaps, BudgetRefusal, Reservation};
 use super::rows::{Ms, to_json};
-use super::subjects::{Claims, Reader};
+use super::subjects::Claims;
 use super::{Journal, Sql, StoreError};
 use crate::model::{ItemKey, RunId, SessionId, SessionRef, Stage, Usd};
 
@@ -113,36 +113,28 @@ impl Claims<'_, Journal> {
             .await
     }
 
-    /// Claims whose session never got a row: nothing was started, so everything is given back.
-    /// Only for whoever holds the run lock.
-    pub async fn give_back_unstarted(self) -> Result<usize, StoreError> {
-        let lost = self.read(|connection| {
-            connection.query_row(&format!("SELECT count(*) FROM ({LOST})"), [], |row| row.get(0))
-        });
-        let lost: u32 = lost.await?;
-        if lost == 0 {
-            return Ok(0);
-        }
-        self.0
-            .commit(|transaction, _| {
-                let lost = LOST;
-                transaction.execute(
-                    &format!(
-                        "UPDATE heartbeat_state
-                     SET phase = 'pending', reason = 'carried_over', attempts = max(attempts - 1, 0)
-                     WHERE phase = 'claimed'
-                       AND key IN (SELECT item FROM sessions WHERE session IN ({lost}))"
-                    ),
-                    [],
-                )?;
-                for table in ["attempts", "budget"] {
-                    transaction
-                        .execute(&format!("DELETE FROM {table} WHERE session IN ({lost})"), [])?;
-                }
-                transaction.execute(&format!("DELETE FROM sessions WHERE session IN ({lost})"), [])
-            })
-            .await
+}
+
+pub(super) fn has_unstarted(connection: &Connection) -> Sql<bool> {
+    connection.query_row(&format!("SELECT EXISTS ({LOST})"), [], |row| row.get(0))
+}
+
+/// Claims whose session never got a row: nothing was started, so everything is given back.
+pub(super) fn give_back_unstarted(transaction: &Transaction<'_>) -> Sql<()> {
+    let lost = LOST;
+    transaction.execute(
+        &format!(
+            "UPDATE heartbeat_state
+             SET phase = 'pending', reason = 'carried_over', attempts = max(attempts - 1, 0)
+             WHERE phase = 'claimed'
+               AND key IN (SELECT item FROM sessions WHERE session IN ({lost}))"
+        ),
+        [],
+    )?;
+    for table in ["attempts", "budget", "sessions"] {
+        transaction.execute(&format!("DELETE FROM {table} WHERE session IN ({lost})"), [])?;
     }
+    Ok(())
 }
 
 /// Sessions that were claimed and never got a row.

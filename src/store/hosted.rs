@@ -203,9 +203,11 @@ mod tests {
         journal.placed(claim.session, "build-2".into()).await.unwrap();
         let active = journal.store().sessions().active().await.unwrap();
         assert_eq!((active[0].host.as_deref(), active[0].alive), (Some("build-2"), true));
-        assert_eq!(journal.claims().give_back_unstarted().await.unwrap(), 0, "its row counts");
+        journal.results().recover().await.unwrap();
+        let item = journal.store().items().get(key(1)).await.unwrap().unwrap();
+        assert_eq!((item.phase, item.attempts), (Phase::Claimed, 1), "its row counts");
         journal.withdraw(claim.session).await.unwrap();
-        assert_eq!(journal.claims().give_back_unstarted().await.unwrap(), 1);
+        journal.results().recover().await.unwrap();
         let item = journal.store().items().get(key(1)).await.unwrap().unwrap();
         assert_eq!((item.phase, item.attempts), (Phase::Pending, 0));
     }

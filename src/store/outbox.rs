@@ -5,7 +5,7 @@
 //! crash it is known that the message may have arrived.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Connection, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::rows::{Ms, from_word, optional_time};
@@ -124,26 +124,6 @@ impl Outbox<'_, Journal> {
             .await
     }
 
-    /// Comments whose attempt was cut off by a crash are due at once. Only for whoever holds the run
-    /// lock, before anything is delivered.
-    pub async fn resume(self) -> Result<(), StoreError> {
-        let now = self.0.clock().now();
-        let cut_off = "SELECT count(*) FROM outbox WHERE sending = 1 AND kind = 'comment'";
-        if self.first_row(cut_off, [], |row| row.get::<_, u32>(0)).await? == Some(0) {
-            return Ok(());
-        }
-        self.0
-            .commit(move |transaction, _| {
-                transaction.execute(
-                    "UPDATE outbox SET sending = 0, next_attempt = ?1
-                     WHERE sending = 1 AND kind = 'comment'",
-                    [Ms(now)],
-                )
-            })
-            .await
-            .map(drop)
-    }
-
     /// How an attempt ended. The revision that our own comment made is one we have seen.
     pub async fn end(self, message: Message, delivery: Delivery) -> Result<(), StoreError> {
         let now = self.0.clock().now();
@@ -256,4 +236,17 @@ fn message(row: &Row<'_>) -> Sql<Message> {
         ended_at: optional_time(row, "ended_at")?,
         last_error: row.get("last_error")?,
     })
+}
+
+/// Comments whose delivery was cut off by a crash.
+pub(super) fn has_cut_off(connection: &Connection) -> Sql<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE sending = 1 AND kind = 'comment')";
+    connection.query_row(sql, [], |row| row.get(0))
+}
+
+/// They are due at once.
+pub(super) fn resume(transaction: &Transaction<'_>, now: Timestamp) -> Sql<()> {
+    let sql = "UPDATE outbox SET sending = 0, next_attempt = ?1
+               WHERE sending = 1 AND kind = 'comment'";
+    transaction.execute(sql, [Ms(now)]).map(drop)
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::items::vanish_item;
 use super::rows::{Ms, from_json, from_optional_json, from_word, to_json};
 use super::subjects::{Reader, Results};
-use super::{Journal, Sql, StoreError, budget, duplicates, outbox, readings};
+use super::{Journal, Sql, StoreError, budget, claims, duplicates, outbox, readings};
 use crate::dedupe::ItemParts;
 use crate::event::{Event, Reason};
 use crate::model::{Finding, ItemKey, MadeWith, Outcome, RunId, SessionId, Stage, Usage, Verdict};
@@ -88,6 +88,25 @@ impl<R: Reader> Results<'_, R> {
 }
 
 impl Results<'_, Journal> {
+    /// What a crash left: claims whose session never started are given back, comments whose delivery
+    /// was cut off are due at once, and the sessions whose result is not part of the state yet are
+    /// returned. Only for whoever holds the run lock, while no session of its own is alive and nothing
+    /// is being delivered.
+    pub async fn recover(self) -> Result<Vec<UnappliedSession>, StoreError> {
+        let left = self.read(|connection| {
+            Ok(claims::has_unstarted(connection)? || outbox::has_cut_off(connection)?)
+        });
+        if left.await? {
+            let now = self.0.clock().now();
+            let put_right = self.0.commit(move |transaction, _| {
+                claims::give_back_unstarted(transaction)?;
+                outbox::resume(transaction, now)
+            });
+            put_right.await?;
+        }
+        self.unapplied().await
+    }
+
     /// Stores the verdicts of one triage session: items that need no deep analysis are finished
     /// here, the others keep their verdict for when their turn comes.
     pub async fn apply_triage(
