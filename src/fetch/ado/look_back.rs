@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::fields::WELL_KNOWN_TEXTS;
 use super::read::LARGEST_BATCH;
-use super::wiql::{MOST_ROWS, Window, literal, query};
+use super::query::{MOST_ROWS, Window, literal, query};
 use super::{Inner, Repeat, wire};
 use crate::fetch::failure::{BODY_TOO_LONG, Failure};
 use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};

@@ -5,7 +5,7 @@
 //! is JSON with a 2xx that is not 203, and every failure has a class with its own action.
 //!
 //! What is honoured and where: addresses, versions and headers in `http`, `client` and `version`;
-//! the query language and its limits in `wiql`, `query` and `pages`; texts, identities and dates
+//! the query language and its limits in `query` and `pages`; texts, identities and dates
 //! in `decode`; finished items, their past texts and their links to commits in `look_back`; failures in `failure`; limits and "not before" in `http` and the notebook; writing
 //! in `write_back`; the revision stream in `reporting`.
 //!
@@ -39,7 +39,6 @@ mod read;
 mod reporting;
 mod surroundings;
 mod version;
-mod wiql;
 mod wire;
 mod write_back;
 
@@ -168,7 +167,11 @@ impl SourceTrait for AdoSource {
         &self,
         ids: Vec<ItemId>,
     ) -> BoxFuture<'_, Result<Option<Vec<CurrentState>>, FetchError>> {
-        Box::pin(async move { Ok(Some(self.read_current_states(&ids).await?)) })
+        Box::pin(async move {
+            self.0.transport.load_agreed_versions().await?;
+            let read = self.0.current_states(&ids).await;
+            read.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
+        })
     }
 
     /// A saved query cannot be limited to single items.
@@ -181,7 +184,7 @@ impl SourceTrait for AdoSource {
                 return Ok(None);
             }
             self.0.transport.load_agreed_versions().await?;
-            let text = wiql::query_of_ids(&ids, &self.0.config.where_clause);
+            let text = query::query_of_ids(&ids, &self.0.config.where_clause);
             let asked = self.0.ask_text(&text, None, Repeat::Never).await;
             let rows = asked.map_err(|failure| failure.into_error(self.0.transport.now()))?;
             Ok(Some(rows.ids.into_iter().map(ItemId).collect()))

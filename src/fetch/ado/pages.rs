@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Inner;
+use super::query::{MOST_ROWS, Window};
 use super::read::{Fetched, LARGEST_BATCH};
 use super::reporting::StreamReader;
-use super::wiql::{MOST_ROWS, Window};
 use crate::fetch::ahead::{self, Ahead};
 use crate::fetch::failure::Failure;
 use crate::fetch::{FetchError, FetchRequest, Page, Pages};

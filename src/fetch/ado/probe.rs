@@ -43,8 +43,8 @@ impl Inner {
         if !self.config.saved_query.is_empty() {
             return self.saved_rows().await.map(|rows| rows.ids.len());
         }
-        let window = super::wiql::Window::since(self.look_back());
-        self.rows(window, Some(super::wiql::MOST_ROWS)).await.map(|rows| rows.ids.len())
+        let window = super::query::Window::since(self.look_back());
+        self.rows(window, Some(super::query::MOST_ROWS)).await.map(|rows| rows.ids.len())
     }
 
     async fn json(&self, call: &Call<'_>, what: &str) -> Result<Value, Failure> {

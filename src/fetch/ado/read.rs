@@ -224,16 +224,17 @@ impl Inner {
         size.clamp(1, LARGEST_BATCH)
     }
 
+    /// Current state of these items, in the order of `ids`; items that are gone are left out.
     pub async fn current_states(&self, ids: &[ItemId]) -> Result<Vec<CurrentState>, Failure> {
         let names = ["System.State", "System.ChangedDate"].map(String::from);
-        let items = self.read_fields(ids, &names).await?;
-        let decoder = self.fields.decoder();
-        let now = self.transport.now();
-        let mut found: HashMap<ItemId, CurrentState> = HashMap::with_capacity(items.len());
-        for wire in items {
-            let WorkItem { id, rev, state, finished, changed_at, .. } =
-                decoder.item(wire, now).item;
-            found.entry(id).or_insert(CurrentState { id, rev, state, finished, changed_at });
+        let (decoder, now) = (self.fields.decoder(), self.transport.now());
+        let mut found: HashMap<ItemId, CurrentState> = HashMap::with_capacity(ids.len());
+        for part in ids.chunks(LARGEST_BATCH) {
+            for wire in self.read_fields(part, &names).await? {
+                let WorkItem { id, rev, state, finished, changed_at, .. } =
+                    decoder.item(wire, now).item;
+                found.entry(id).or_insert(CurrentState { id, rev, state, finished, changed_at });
+            }
         }
         Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
     }

@@ -197,7 +197,7 @@ impl Inner {
     async fn ours_among(&self, ids: &[ItemId]) -> Result<Vec<ItemId>, Failure> {
         let mut ours = Vec::new();
         for part in ids.chunks(LARGEST_BATCH) {
-            let text = super::wiql::query_of_ids(part, &self.config.where_clause);
+            let text = super::query::query_of_ids(part, &self.config.where_clause);
             let found = self.ask_text(&text, None, Repeat::Safe).await?.ids;
             ours.extend(part.iter().filter(|id| found.contains(&id.0)));
         }

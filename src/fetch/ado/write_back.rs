@@ -7,10 +7,11 @@ use super::{AdoSource, Call, Inner, wire};
 use crate::fetch::FetchError;
 use crate::fetch::failure::Failure;
 use crate::fetch::write_back::{WriteBack, Written, ensure_writable};
-use crate::model::{FailureClass, Format, ItemId};
+use crate::model::{FailureClass, Format};
 
 /// How many of the newest comments are searched for our mark.
 const COMMENTS_SEARCHED: u32 = 200;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Apply,
@@ -78,24 +79,6 @@ impl Inner {
         let comments = self.read_comments(project, write.id, COMMENTS_SEARCHED).await?;
         let mark = write.mark();
         Ok(comments.iter().any(|comment| comment.raw.contains(&mark)))
-    }
-}
-
-impl AdoSource {
-    /// Current state of these items, in the order of `ids`; items that are gone are omitted.
-    pub async fn read_current_states(
-        &self,
-        ids: &[ItemId],
-    ) -> Result<Vec<crate::fetch::CurrentState>, FetchError> {
-        let read = async {
-            let mut all = Vec::with_capacity(ids.len());
-            for part in ids.chunks(super::read::LARGEST_BATCH) {
-                all.extend(self.0.current_states(part).await?);
-            }
-            Ok(all)
-        };
-        self.0.transport.load_agreed_versions().await?;
-        read.await.map_err(|failure: Failure| failure.into_error(self.0.transport.now()))
     }
 }
 

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use heartbeat::fetch::Credential;
-use heartbeat::fetch::FetchError;
 use heartbeat::fetch::ado::AdoSource;
+use heartbeat::fetch::{Credential, FetchError, Source as _};
 use heartbeat::model::{BoxFuture, FailureClass as Class, Format, ItemId};
 use heartbeat::ports::SourceMemory;
 use heartbeat::settings::SourceAuth;
@@ -190,8 +189,8 @@ async fn current_states_have_revision_and_state_without_the_texts() {
     let setup = setup().await;
     let id = FIRST_ID + 1;
     setup.simulator.edit_item(id, &[("System.State", json!("Closed"))]).unwrap();
-    let states =
-        setup.source().read_current_states(&[ItemId(id), ItemId(1), ItemId(id + 1)]).await.unwrap();
+    let ids = [id, 1, id + 1].map(ItemId).to_vec();
+    let states = setup.source().current_states(ids).await.unwrap().unwrap();
     assert_eq!(states.len(), 2);
     assert_eq!((states[0].id.0, states[0].rev, states[0].state.as_str()), (id, 2, "Closed"));
     assert_eq!((states[1].id.0, states[1].rev), (id + 1, 1));
