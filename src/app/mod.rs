@@ -1,7 +1,7 @@
 //! The composition root: the only place that names concrete edges.
 //!
-//! [`Setting`] is everything one run needs, built from one configuration. `once` performs a single
-//! run or a dry run, `daemon` follows the schedule, `demo` puts the simulators in the world's
+//! [`Setting`] is everything one run needs, built from one configuration. `running` performs runs and
+//! dry runs, `daemon` follows the schedule, `demo` puts the simulators in the world's
 //! place.
 
 pub mod aftermath;
@@ -18,11 +18,10 @@ mod lifecycle;
 mod logfile;
 mod logging;
 mod notify;
-pub mod once;
 pub mod past_analysis;
 mod plain_writer;
 mod publisher;
-mod running;
+pub mod running;
 mod secrets;
 pub mod selftest;
 mod setting;

@@ -1,4 +1,6 @@
-//! Performing a run: in place for `--once`, in a task of its own for the daemon.
+//! Performing runs: one now or a dry run for the command line, in tasks of their own for the daemon.
+
+use std::path::PathBuf;
 
 use jiff::SignedDuration;
 use tokio::task::{JoinHandle, JoinSet};
@@ -6,84 +8,75 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::error::CommandError;
+use super::exit::Code;
 use super::fleet::FleetRun;
+use super::logging::{self, Purpose};
 use super::signals::SignalRequest;
-use super::{Setting, Signals, aftermath, lifecycle};
-use crate::event::Trigger;
+use super::web::{self, Showing};
+use super::{Setting, Signals, StartOptions, TemporaryFolder, aftermath, lifecycle};
 use crate::event::fold::RunView;
+use crate::event::{RunOutcome, Trigger};
 use crate::model::RunId;
 use crate::report::live;
+use crate::report::summary::{MOST_OPEN, RunReport, TextSaving};
 use crate::report::terminal::{Progress, show};
-use crate::run::{self, RunEnd};
+use crate::run::{self, DryRun, RunEnd};
 use crate::session::{StopHandle, StopReason};
 use crate::store::{Journal, RunLock, Store};
 
 /// An index that was not used for so long belongs to a code base that is gone.
 const KEEP_INDEXES: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// A run in a task of its own, so that the daemon's loop never waits for it.
-pub(super) struct Running {
-    pub(super) id: RunId,
-    stop: StopHandle,
-    task: JoinHandle<Result<RunEnd, CommandError>>,
+/// Performs one run, with its progress on the terminal and, if configured, on the dashboard. Returns
+/// its report and its state folder.
+pub async fn once(options: &StartOptions) -> Result<(RunReport, PathBuf), CommandError> {
+    let (mut setting, demo) = Setting::for_one_run(options, Purpose::Command).await?;
+    setting.telemetry = logging::start(&setting.config, options, Purpose::Command)?;
+    super::guard_children();
+    let showing = Showing::single_run(options);
+    let dashboard = web::serve_beside(&mut setting, showing, options.progress).await;
+    let report = run_once(&setting, options).await;
+    if let Some(dashboard) = dashboard {
+        dashboard.stop().await;
+    }
+    setting.telemetry.clone().finish().await;
+    if let Some(demo) = demo {
+        demo.simulator.stop().await;
+    }
+    Ok((report?, setting.state))
 }
 
-impl Running {
-    /// Starts the run. Its report and webhook are tasks of `reports`, so the next run does not wait
-    /// for them.
-    pub(super) fn start(
-        setting: &Setting,
-        id: RunId,
-        trigger: Trigger,
-        lock: RunLock,
-        progress: Progress,
-        reports: &TaskTracker,
-    ) -> Self {
-        let stop = StopHandle::new();
-        let (setting, handle, reports) = (setting.clone(), stop.clone(), reports.clone());
-        let task = tokio::spawn(async move {
-            let store = Store::open(&setting.state)?;
-            let clock = setting.clock.clone();
-            let journal = Journal::begin_run(store.clone(), clock, id).await?;
-            let run = (id, trigger);
-            let performed = perform(&setting, journal, lock, run, handle, progress).await?;
-            reports.spawn(async move { aftermath::after_run(&setting, &store, id).await });
-            Ok(performed.end)
-        });
-        Self { id, stop, task }
+async fn run_once(setting: &Setting, options: &StartOptions) -> Result<RunReport, CommandError> {
+    let id = RunId(uuid::Uuid::now_v7());
+    let store = Store::open(&setting.state)?;
+    let lock = RunLock::acquire(&setting.state, "--once", Some(id), &setting.clock)?;
+    let journal = Journal::begin_run(store.clone(), setting.clock.clone(), id).await?;
+    let mut signals = Signals::listen()?;
+    let (stop, run) = (StopHandle::new(), (id, Trigger::Manual));
+    let performed = tokio::select! {
+        performed =
+            perform(setting, journal, lock, run, stop.clone(), options.progress) => performed?,
+        // It does not end by itself: it lives beside the run.
+        never = signals.pass_on(&stop) => match never {},
+    };
+    let report = report(&store, id, performed, signals.stopped_by()).await?;
+    // The run is over and stored; a chat or a history that does not answer is only waited for so long.
+    let after = aftermath::after_run(setting, &store, id);
+    if tokio::time::timeout(aftermath::PATIENCE, after).await.is_err() {
+        tracing::error!(run_id = %id, "the webhook or the search for fixes took too long and was left; the next run tries again");
     }
-
-    /// Ends the run with its sessions and waits for it; a second signal leaves out the grace.
-    pub(super) async fn stop(mut self, signals: &mut Signals) {
-        self.stop.stop(StopReason::Shutdown);
-        loop {
-            tokio::select! {
-                ended = &mut self.task => return log_end(ended),
-                request = signals.next() => if request == SignalRequest::Stop {
-                    self.stop.stop_now(StopReason::Shutdown);
-                },
-            }
-        }
-    }
-}
-
-/// Waits for the end of the run and logs it; for ever if there is no run.
-pub(super) async fn ended(running: &mut Option<Running>) {
-    match running {
-        Some(running) => log_end((&mut running.task).await),
-        None => std::future::pending().await,
-    }
+    Ok(report)
 }
 
 /// How a run went, and the last view of its events.
-pub(super) struct Performed {
-    pub(super) end: RunEnd,
-    pub(super) view: RunView,
+struct Performed {
+    end: RunEnd,
+    view: RunView,
 }
 
 /// Performs one run while its observers follow it, and removes what is too old afterwards. `lock` is
 /// kept fresh for as long as the run lasts.
-pub(super) async fn perform(
+async fn perform(
     setting: &Setting,
     journal: Journal,
     mut lock: RunLock,
@@ -150,6 +143,103 @@ impl Watchers {
                 tracing::error!(%panic, "a run observer panicked");
             }
         }
+    }
+}
+
+async fn report(
+    store: &Store,
+    run: RunId,
+    performed: Performed,
+    stopped_by: Option<Code>,
+) -> Result<RunReport, CommandError> {
+    let Performed { end, view } = performed;
+    let code = match (end.outcome, stopped_by) {
+        (RunOutcome::Interrupted, Some(code)) => code,
+        (outcome, _) => Code::of_run(outcome),
+    };
+    // A run that started nothing says what it waited for in vain.
+    let refused = view.waits_for.filter(|_| end.outcome == RunOutcome::NotNow);
+    Ok(RunReport {
+        run,
+        outcome: end.outcome,
+        exit_code: code.number(),
+        error: end.error.map(|error| error.to_string()).or(refused),
+        summary: end.summary,
+        text: TextSaving::of(view.raw_bytes, view.clean_bytes, view.fetched, view.alarms),
+        alarmed: view.alarmed,
+        findings: store.findings().in_run(run).await?,
+        open: store.items().open(MOST_OPEN).await?,
+    })
+}
+
+/// Shows what a run would do, on a copy of the state.
+pub async fn dry_run(options: &StartOptions) -> Result<DryRun, CommandError> {
+    let (setting, demo) = Setting::for_one_run(options, Purpose::DryRun).await?;
+    logging::start(&setting.config, options, Purpose::DryRun)?;
+    let folder = TemporaryFolder::new("dry-run")
+        .map_err(CommandError::io("cannot create a temporary folder"))?;
+    let setting = setting.on_copy(&folder)?;
+    let journal = Journal::open(Store::open(&setting.state)?, setting.clock.clone(), None)?;
+    let id = RunId(uuid::Uuid::now_v7());
+    let cx = setting.run_context(Trigger::Manual, journal, id, StopHandle::new(), None)?;
+    let dry_run = run::dry_run(&cx).await?;
+    if let Some(demo) = demo {
+        demo.simulator.stop().await;
+    }
+    Ok(dry_run)
+}
+
+/// A run in a task of its own, so that the daemon's loop never waits for it.
+pub(super) struct Running {
+    pub(super) id: RunId,
+    stop: StopHandle,
+    task: JoinHandle<Result<RunEnd, CommandError>>,
+}
+
+impl Running {
+    /// Starts the run. Its report and webhook are tasks of `reports`, so the next run does not wait
+    /// for them.
+    pub(super) fn start(
+        setting: &Setting,
+        id: RunId,
+        trigger: Trigger,
+        lock: RunLock,
+        progress: Progress,
+        reports: &TaskTracker,
+    ) -> Self {
+        let stop = StopHandle::new();
+        let (setting, handle, reports) = (setting.clone(), stop.clone(), reports.clone());
+        let task = tokio::spawn(async move {
+            let store = Store::open(&setting.state)?;
+            let clock = setting.clock.clone();
+            let journal = Journal::begin_run(store.clone(), clock, id).await?;
+            let run = (id, trigger);
+            let performed = perform(&setting, journal, lock, run, handle, progress).await?;
+            reports.spawn(async move { aftermath::after_run(&setting, &store, id).await });
+            Ok(performed.end)
+        });
+        Self { id, stop, task }
+    }
+
+    /// Ends the run with its sessions and waits for it; a second signal leaves out the grace.
+    pub(super) async fn stop(mut self, signals: &mut Signals) {
+        self.stop.stop(StopReason::Shutdown);
+        loop {
+            tokio::select! {
+                ended = &mut self.task => return log_end(ended),
+                request = signals.next() => if request == SignalRequest::Stop {
+                    self.stop.stop_now(StopReason::Shutdown);
+                },
+            }
+        }
+    }
+}
+
+/// Waits for the end of the run and logs it; for ever if there is no run.
+pub(super) async fn ended(running: &mut Option<Running>) {
+    match running {
+        Some(running) => log_end((&mut running.task).await),
+        None => std::future::pending().await,
     }
 }
 

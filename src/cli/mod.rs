@@ -38,7 +38,7 @@ use serde::Serialize;
 
 pub use crate::app::{error, exit};
 
-use crate::app::{self, StartOptions, daemon, once};
+use crate::app::{self, StartOptions, daemon, running};
 use crate::clock::Clock;
 use crate::config::{Loaded, load};
 use crate::report::paint::Paint;
@@ -184,14 +184,14 @@ impl Context {
     }
 
     async fn once(&self, demo: bool) -> Result<Code, CommandError> {
-        let (report, state) = once::once(&self.start_options(demo)).await?;
+        let (report, state) = running::once(&self.start_options(demo)).await?;
         let read_on = self.read_on(&report, &state, demo);
         self.print(&report, |report| summary::render(report, read_on.as_deref(), self.paint()))?;
         Ok(code_of(&report))
     }
 
     async fn dry_run(&self, demo: bool) -> Result<Code, CommandError> {
-        let dry_run = once::dry_run(&self.start_options(demo)).await?;
+        let dry_run = running::dry_run(&self.start_options(demo)).await?;
         self.print(&dry_run, dry::render)?;
         Ok(Code::Done)
     }
