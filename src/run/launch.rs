@@ -133,7 +133,8 @@ fn refuse(cx: &RunContext, launch: &Launch, reason: Reason, detail: String) -> L
     Launched::Refused(reason)
 }
 
-/// Waits until the provider and the machine admit a session. Returns the reason if they do not.
+/// Waits until the run's time, the machine and the provider admit a session. Returns the reason if
+/// they do not.
 async fn wait_for_gates(
     cx: &RunContext,
     launch: &Launch,
@@ -145,11 +146,15 @@ async fn wait_for_gates(
         if let Some(stop) = cx.stop.reason() {
             return Ok(Some(deferral_reason(stop)));
         }
+        if let Some(detail) = lacking_time(cx, launch.stage) {
+            refuse(Reason::RunDeadline, detail);
+            return Ok(Some(Reason::RunDeadline));
+        }
         // The machine first: it costs nothing to ask, and a probe needs its consent as well.
         let closed = match cx.edges.gate.admit().await {
             Err(closed) => closed,
             Ok(()) => match provider::admit(cx, launch.stage).await? {
-                ProviderGate::Open => break,
+                ProviderGate::Open => return Ok(None),
                 ProviderGate::Busy(detail) => (Reason::ProviderDown, detail),
                 ProviderGate::Closed(reason, detail) => {
                     refuse(reason, detail);
@@ -173,10 +178,6 @@ async fn wait_for_gates(
         // A request to stop is noticed at once; otherwise the gate is tried again.
         drop(tokio::time::timeout(RETRY_GATE, signal.changed(known)).await);
     }
-    Ok(lacking_time(cx, launch.stage).map(|detail| {
-        refuse(Reason::RunDeadline, detail);
-        Reason::RunDeadline
-    }))
 }
 
 /// Why a session of this stage no longer fits into the run: one that the deadline would cut off
@@ -247,8 +248,7 @@ async fn ended(
     attempt: u32,
     end: SessionEnd,
 ) -> Result<Launched, RunError> {
-    let Meaning { outcome, fault } = provider::after_session(cx, launch.stage, &end).await?;
-    let end = without_secrets(cx, id, SessionEnd { outcome, ..end }).await;
+    let end = without_secrets(cx, id, end).await;
     // It is for people who look: a failure is logged and changes nothing.
     if !end.transcript.lines.is_empty()
         && let Err(error) =
@@ -256,5 +256,7 @@ async fn ended(
     {
         tracing::warn!(session_id = %id, %error, "could not store the transcript");
     }
+    let Meaning { outcome, fault } = provider::after_session(cx, launch.stage, &end).await?;
+    let end = SessionEnd { outcome, ..end };
     Ok(Launched::Ended(Box::new(EndedSession { id, attempt, end, fault })))
 }

@@ -41,13 +41,17 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
     }
     let triaged = cx.journal.view().triaged;
     cx.emit(Event::TriageEnded { triaged, deep: deep.len() as u64, failed });
-    match fault {
-        Some(fault) => {
-            cx.refuse_for(None, &fault);
-            Err(fault)
-        }
-        None => Ok(in_order(with_budget(cx, deep).await?, &cx.config.order)),
+    if let Some(fault) = fault {
+        cx.refuse_for(None, &fault);
+        return Err(fault);
     }
+    // Items of a source whose own budget is used up wait, and take no place of the others.
+    let exhausted = budget::exhausted_sources(cx).await?;
+    let (waiting, deep): (Vec<_>, Vec<_>) =
+        deep.into_iter().partition(|item| exhausted.contains(item.key().source()));
+    let waiting = waiting.iter().map(|item| item.key().clone()).collect();
+    cx.journal.items().defer(waiting, Reason::SourceBudget).await?;
+    Ok(in_order(deep, &cx.config.order))
 }
 
 /// Items with a verdict of an earlier run for which a rule now says that triage is enough are
@@ -70,16 +74,6 @@ async fn settle_by_rule(
 
 pub(super) fn is_triage_only(cx: &RunContext, item: &QueuedItem) -> bool {
     cx.config.rule_for(item.facts()).is_some_and(|(_, rule)| rule.triage_only)
-}
-
-/// Items of a source whose own budget is used up wait, and take no place of the others.
-async fn with_budget(cx: &RunContext, deep: Vec<QueuedItem>) -> Result<Vec<QueuedItem>, RunError> {
-    let exhausted = budget::exhausted_sources(cx).await?;
-    let (waiting, deep): (Vec<_>, Vec<_>) =
-        deep.into_iter().partition(|item| exhausted.contains(item.key().source()));
-    let waiting: Vec<_> = waiting.iter().map(|item| item.key().clone()).collect();
-    cx.journal.items().defer(waiting, Reason::SourceBudget).await?;
-    Ok(deep)
 }
 
 /// The prompts of this run's triage sessions, for a dry run.
@@ -262,9 +256,8 @@ impl<'a> Triage<'a> {
             Some(result(self.cx, self.items.get(key)?, verdict.clone(), true, None))
         };
         let results: Vec<_> = verdicts.iter().filter_map(known).collect();
-        self.cx.journal.results().apply_triage(Some(session), results).await?;
         self.send_on(verdicts);
-        Ok(())
+        Ok(self.cx.journal.results().apply_triage(Some(session), results).await?)
     }
 
     /// Items without a usable verdict: urgent ones go to deep analysis, the others to a person.
@@ -279,9 +272,8 @@ impl<'a> Triage<'a> {
             verdicts.push((item.key().clone(), fallback.verdict.clone()));
             results.push(result(self.cx, item, fallback.verdict, false, park));
         }
-        self.cx.journal.results().apply_triage(None, results).await?;
         self.send_on(verdicts);
-        Ok(())
+        Ok(self.cx.journal.results().apply_triage(None, results).await?)
     }
 
     /// Moves the items that need deep analysis on.

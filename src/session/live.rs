@@ -224,8 +224,7 @@ impl<'a> Live<'a> {
             worst_case: self.spec.worst_case,
         });
         self.init_at = Some(Instant::now() + self.spec.limits.init);
-        let order = self.spec.order(self.settings.lease);
-        keeper.to.send(&ToKeeper::Go(Box::new(order))).await;
+        keeper.to.go(self.spec, self.settings.lease).await;
     }
 
     fn give_up_in(&mut self, time: Duration) {

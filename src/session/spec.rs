@@ -1,16 +1,12 @@
-//! What goes into a session: its program, its bounds, and an environment without doors to other
-//! services.
+//! What goes into a session: its program, its environment, its bounds.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::agent::Task;
 use super::confinement::Confinement;
-use super::keeper::protocol::Order;
-use super::mark;
-use super::supervisor::milliseconds;
-use crate::model::{SessionId, SessionRef, Usd};
+use crate::model::{SessionRef, Usd};
 use crate::settings::Price;
 
 /// Everything needed to start one session. The environment is complete: nothing is inherited.
@@ -40,28 +36,6 @@ pub struct SessionSpec {
     pub price: Option<Price>,
     /// The most it may cost, for those who watch it.
     pub worst_case: Usd,
-}
-
-impl SessionSpec {
-    /// What the keeper is told to start, and the bounds it holds by itself.
-    pub(super) fn order(&self, lease: Duration) -> Order {
-        Order {
-            program: self.program.clone().into_os_string(),
-            args: self.args.clone(),
-            env: scrub(&self.env, self.session.id),
-            cwd: self.cwd.clone(),
-            stdin: stdin_file(&self.scratch),
-            hard_ms: milliseconds(self.limits.hard),
-            grace_ms: milliseconds(self.limits.grace),
-            lease_ms: milliseconds(lease),
-            nice: self.limits.nice,
-            mark: mark::limit(self.session.id),
-            confinement: self.confinement.clone(),
-            max_tasks: None,
-            max_processes: self.limits.max_processes,
-            max_memory: self.limits.max_memory,
-        }
-    }
 }
 
 /// The file in the private folder that becomes the agent's standard input.
@@ -98,58 +72,4 @@ pub struct SessionLimits {
     pub max_tool_calls: Option<u32>,
     /// Niceness added; 0 leaves it.
     pub nice: i32,
-}
-
-/// Variables by which work could be handed to a service outside of the tree, where no sweep
-/// reaches: service managers, container engines, terminal multiplexers, message buses, agents of
-/// other logins.
-const DOORS: [&str; 22] = [
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DBUS_SYSTEM_BUS_ADDRESS",
-    "XDG_RUNTIME_DIR",
-    "NOTIFY_SOCKET",
-    "LISTEN_FDS",
-    "LISTEN_PID",
-    "LISTEN_FDNAMES",
-    "INVOCATION_ID",
-    "JOURNAL_STREAM",
-    "MANAGERPID",
-    "SYSTEMD_EXEC_PID",
-    "WATCHDOG_PID",
-    "WATCHDOG_USEC",
-    "DOCKER_HOST",
-    "CONTAINER_HOST",
-    "TMUX",
-    "TMUX_PANE",
-    "TMUX_TMPDIR",
-    "STY",
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "SSH_CONNECTION",
-];
-
-/// What the agent gets: the given environment without the doors, with the session's mark.
-fn scrub(given: &[(OsString, OsString)], session: SessionId) -> Vec<(OsString, OsString)> {
-    let is_door = |name: &OsStr| {
-        name == OsStr::new(mark::VARIABLE) || DOORS.iter().any(|door| name == OsStr::new(door))
-    };
-    let mut kept: Vec<_> = given.iter().filter(|(name, _)| !is_door(name)).cloned().collect();
-    kept.push((mark::VARIABLE.into(), session.to_string().into()));
-    kept
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn doors_are_closed_and_the_mark_is_ours() {
-        let session = SessionId(uuid::Uuid::from_u128(5));
-        let given = [("PATH", "/bin"), ("TMUX", "x"), ("HEARTBEAT_SESSION", "forged")]
-            .map(|(name, value)| (name.into(), value.into()));
-        let kept = scrub(&given, session);
-        let expected = [("PATH", "/bin"), (mark::VARIABLE, &session.to_string())]
-            .map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        assert_eq!(kept, expected);
-    }
 }

@@ -1,5 +1,6 @@
 //! Heartbeat's side of a keeper: starting it and talking to it.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,15 +13,18 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
-use super::protocol::{Frames, FromKeeper, encode};
-use super::{ARGUMENT, protocol::ToKeeper};
+use super::ARGUMENT;
+use super::protocol::{Frames, FromKeeper, Order, ToKeeper, encode};
 use crate::model::{ProcessIdentity, SessionId};
 use crate::process;
 use crate::process::system::Pidfd;
+use crate::session::SessionSpec;
 use crate::session::children::{self, Registration};
 use crate::session::containment::Tier;
 use crate::session::mark;
 use crate::session::slots::Slots;
+use crate::session::spec::stdin_file;
+use crate::session::supervisor::milliseconds;
 use crate::settings::Containment;
 
 /// Argument for the strongest containment the machine allows.
@@ -90,6 +94,28 @@ impl KeeperProcess {
 pub struct Sender(OwnedWriteHalf);
 
 impl Sender {
+    /// The word to start: what to start, and the bounds that the keeper holds by itself.
+    pub async fn go(&mut self, spec: &SessionSpec, lease: Duration) {
+        let limits = &spec.limits;
+        let order = Order {
+            program: spec.program.clone().into_os_string(),
+            args: spec.args.clone(),
+            env: scrub(&spec.env, spec.session.id),
+            cwd: spec.cwd.clone(),
+            stdin: stdin_file(&spec.scratch),
+            hard_ms: milliseconds(limits.hard),
+            grace_ms: milliseconds(limits.grace),
+            lease_ms: milliseconds(lease),
+            nice: limits.nice,
+            mark: mark::limit(spec.session.id),
+            confinement: spec.confinement.clone(),
+            max_tasks: None,
+            max_processes: limits.max_processes,
+            max_memory: limits.max_memory,
+        };
+        self.send(&ToKeeper::Go(Box::new(order))).await;
+    }
+
     /// Sends; a keeper that is gone is noticed by its receiver.
     pub async fn send(&mut self, message: &ToKeeper) {
         send(&mut self.0, message).await;
@@ -227,4 +253,58 @@ pub fn owner_is_alive(keeper_pid: u32) -> bool {
         .ok()
         .and_then(process::stat)
         .is_some_and(|stat| stat.start_time == start && !stat.is_dead())
+}
+
+/// Variables by which work could be handed to a service outside of the tree, where no sweep
+/// reaches: service managers, container engines, terminal multiplexers, message buses, agents of
+/// other logins.
+const DOORS: [&str; 22] = [
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "XDG_RUNTIME_DIR",
+    "NOTIFY_SOCKET",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "MANAGERPID",
+    "SYSTEMD_EXEC_PID",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "DOCKER_HOST",
+    "CONTAINER_HOST",
+    "TMUX",
+    "TMUX_PANE",
+    "TMUX_TMPDIR",
+    "STY",
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "SSH_CONNECTION",
+];
+
+/// What the agent gets: the given environment without the doors, with the session's mark.
+fn scrub(given: &[(OsString, OsString)], session: SessionId) -> Vec<(OsString, OsString)> {
+    let is_door = |name: &OsStr| {
+        name == OsStr::new(mark::VARIABLE) || DOORS.iter().any(|door| name == OsStr::new(door))
+    };
+    let mut kept: Vec<_> = given.iter().filter(|(name, _)| !is_door(name)).cloned().collect();
+    kept.push((mark::VARIABLE.into(), session.to_string().into()));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doors_are_closed_and_the_mark_is_ours() {
+        let session = SessionId(uuid::Uuid::from_u128(5));
+        let given = [("PATH", "/bin"), ("TMUX", "x"), ("HEARTBEAT_SESSION", "forged")]
+            .map(|(name, value)| (name.into(), value.into()));
+        let kept = scrub(&given, session);
+        let expected = [("PATH", "/bin"), (mark::VARIABLE, &session.to_string())]
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        assert_eq!(kept, expected);
+    }
 }
