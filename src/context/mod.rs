@@ -122,7 +122,6 @@ mod signals;
 mod since;
 mod spans;
 mod store;
-mod subject;
 mod term;
 mod together;
 
@@ -138,13 +137,12 @@ pub use kind::Kind;
 pub use language::Language;
 pub use overview::overview;
 pub use pack::{Packed, pack, shown_lines};
-pub use query::{Query, Weighted};
+pub use query::{Query, Subject, TextKind, Weighted};
 pub use rank::{RankedFile, rank, scored};
 pub use scan::{Found, Skipped, Stamp};
 pub use signals::{SIGNALS, Signals, signals};
 pub use since::changes_since;
 pub use store::remove_unused;
-pub use subject::{Subject, TextKind};
 
 /// How an index is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! What a work item says about the code: its words, weighted by where they stand, and the names,
-//! paths and symbols it mentions. Pure.
+//! paths and symbols it mentions. Runs, the command line and the benchmarks all come this way. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::bytes::cut;
 use super::mention;
 use super::noise::{self, Part};
-use super::subject::{Subject, TextKind};
 use super::term::{self, Space, Term};
+use crate::model::{CleanField, CleanItem, Verdict};
 
 /// Longest text that is looked at; what follows repeats it.
 const LONGEST: usize = 60_000;
@@ -21,6 +21,78 @@ const MOST_CHANGES: usize = 4;
 
 /// Words that say nothing about where to look.
 const STOP: &str = "a about above actual actually after again all along already also although always am an and another any anything anyway are around as at be because been before behavior behaviour being below between both bug but by can cannot cant case cause causes check code could couldn current currently describe described description did didn different do does doesn doesnt doing don done dont during each either else error etc even every everything example expect expected feature few find fine first fix following for found from full further gets get getting give given go going got had happen happened happening happens has have having he hello help her here hi his how however i id if im in info information instead into is isn issue it its itself just kind know latest least let like likely ll look looks lot made make makes many may maybe me mean means might more most much must my need needed needs never new next no non none not nothing now of off ok old on once one only open or order other otherwise our out over own please possible probably problem question rather re really reason related repro reproduce reproduced reproduction request result results right run running same say screenshot see seem seems seen self set several shall she should shouldn show shows side similar simple since so solution some something sometimes still step steps such sure take tell than thank thanks that the their them then there therefore these they thing think this those though through thus time to too took true tried try trying two under until up us use used useful user users uses using ve version very via want wanted was wasn way we well were what when where whether which while who whole why will wish with within without won work working workaround works would wrong wrote yes yet you your false null none return def class import public void int string var let const function new";
+
+/// What kind of text a field is; its words weigh accordingly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextKind {
+    /// What the reporter wrote: description, steps, criteria.
+    Report,
+    /// What the discussion added.
+    Comment,
+    /// What a program wrote about the machine it ran on.
+    System,
+}
+
+/// An item as a query sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Subject {
+    /// One line.
+    pub title: String,
+    /// The long texts, in the item's order.
+    pub texts: Vec<(TextKind, String)>,
+    /// The area's path without the project, and the tags.
+    pub labels: Vec<String>,
+    /// Parts of the product that triage named.
+    pub modules: Vec<String>,
+    /// Search terms: English words and likely names in the code, from triage or given by hand.
+    pub terms: Vec<String>,
+}
+
+impl Subject {
+    /// Any text; its first line is the title.
+    pub fn from_text(text: &str) -> Self {
+        let (title, body) = text.split_once('\n').unwrap_or((text, ""));
+        Self {
+            title: title.to_owned(),
+            texts: vec![(TextKind::Report, body.to_owned())],
+            ..Self::default()
+        }
+    }
+
+    /// A work item, with what triage said about it.
+    pub fn of_item(clean: &CleanItem, verdict: Option<&Verdict>) -> Self {
+        let texts = clean.fields.iter().map(|field| (kind_of(field), field.full.clone()));
+        // The first part of an area path is the project's name, which every item shares.
+        let areas = clean.facts.areas().filter_map(|path| path.split_once(['\\', '/']));
+        let areas = areas.map(|(_, rest)| rest.to_owned());
+        Self {
+            title: clean.facts.title.clone(),
+            texts: texts.collect(),
+            labels: areas.chain(clean.facts.tags.iter().cloned()).collect(),
+            modules: verdict.map(|verdict| verdict.modules.clone()).unwrap_or_default(),
+            terms: verdict.map(|verdict| verdict.terms.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The same with these search terms.
+    #[must_use]
+    pub fn with_terms(mut self, terms: impl IntoIterator<Item = String>) -> Self {
+        self.terms.extend(terms);
+        self
+    }
+}
+
+/// `Microsoft.VSTS.TCM.SystemInfo` describes a machine; comments are named by the cleaner.
+fn kind_of(field: &CleanField) -> TextKind {
+    let name = field.label().to_ascii_lowercase();
+    if field.is_comment() {
+        TextKind::Comment
+    } else if matches!(name.as_str(), "systeminfo" | "environment" | "foundinbuild" | "build") {
+        TextKind::System
+    } else {
+        TextKind::Report
+    }
+}
 
 /// A weighted term, with the word it came from.
 #[derive(Debug, Clone, PartialEq)]
