@@ -260,11 +260,7 @@ impl Prompts {
     }
 
     /// Fills one template in.
-    fn render(
-        &self,
-        template: Template,
-        values: minijinja::Value,
-    ) -> Result<String, PromptError> {
+    fn render(&self, template: Template, values: minijinja::Value) -> Result<String, PromptError> {
         let text = self
             .templates
             .get_template(template.name())

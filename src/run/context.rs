@@ -61,11 +61,6 @@ impl RunContext {
         self.journal.clock().now()
     }
 
-    /// A time as people read it.
-    pub(super) fn local_time(&self, at: Timestamp) -> String {
-        self.journal.clock().local_time(at)
-    }
-
     pub(super) fn emit(&self, event: Event) {
         self.journal.emit(event);
     }

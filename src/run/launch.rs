@@ -251,8 +251,7 @@ async fn ended(
     let end = without_secrets(cx, id, end).await;
     // It is for people who look: a failure is logged and changes nothing.
     if !end.transcript.lines.is_empty()
-        && let Err(error) =
-            cx.journal.sessions().keep_transcript(id, end.transcript.clone()).await
+        && let Err(error) = cx.journal.sessions().keep_transcript(id, end.transcript.clone()).await
     {
         tracing::warn!(session_id = %id, %error, "could not store the transcript");
     }

@@ -40,7 +40,7 @@ pub(super) async fn admit(cx: &RunContext, stage: Stage) -> Result<ProviderGate,
     };
     match cx.journal.provider().update(agent, ask).await? {
         ProviderAdmission::Go => Ok(ProviderGate::Open),
-        ProviderAdmission::Refused(hold) => Ok(closed(&hold)),
+        ProviderAdmission::Refused(hold) => Ok(closed(cx, &hold)),
         ProviderAdmission::Probe => probe(cx, stage).await,
     }
 }
@@ -63,8 +63,8 @@ pub(super) async fn probe_if_due(cx: &RunContext, queues: &Queues) -> Result<(),
     Ok(())
 }
 
-fn closed(hold: &Hold) -> ProviderGate {
-    let (until, why) = (hold.until, &hold.reason);
+fn closed(cx: &RunContext, hold: &Hold) -> ProviderGate {
+    let (until, why) = (cx.journal.clock().local_time(hold.until), &hold.reason);
     match hold.kind {
         HoldKind::Probing => ProviderGate::Busy(format!("the provider is being probed: {why}")),
         HoldKind::Outage => ProviderGate::Closed(
@@ -127,7 +127,7 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
             });
             let hold = hold.await?;
             cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
-            Ok(hold.map_or(ProviderGate::Open, |hold| closed(&hold)))
+            Ok(hold.map_or(ProviderGate::Open, |hold| closed(cx, &hold)))
         }
         Err(LedgerError::Full { live, max }) => {
             cx.journal.claims().give_back(claim).await?;

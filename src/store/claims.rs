@@ -112,7 +112,6 @@ impl Claims<'_, Journal> {
             })
             .await
     }
-
 }
 
 pub(super) fn has_unstarted(connection: &Connection) -> Sql<bool> {

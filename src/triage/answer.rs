@@ -270,8 +270,7 @@ pub(super) struct Numbers(Vec<(ItemId, ItemKey)>);
 impl Numbers {
     pub(super) fn of<'a>(keys: impl IntoIterator<Item = &'a ItemKey>) -> Self {
         let keys: Vec<&ItemKey> = keys.into_iter().collect();
-        let own: HashSet<ItemId> =
-            keys.iter().filter_map(|key| key.item_id()).collect();
+        let own: HashSet<ItemId> = keys.iter().filter_map(|key| key.item_id()).collect();
         let mut used = HashSet::new();
         let mut stand_in = (FIRST_STAND_IN..).map(ItemId).filter(|id| !own.contains(id));
         let mut numbers = Vec::with_capacity(keys.len());

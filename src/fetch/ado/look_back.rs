@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::fields::WELL_KNOWN_TEXTS;
-use super::read::LARGEST_BATCH;
 use super::query::{MOST_ROWS, Window, literal, query};
+use super::read::LARGEST_BATCH;
 use super::{Inner, Repeat, wire};
 use crate::fetch::failure::{BODY_TOO_LONG, Failure};
 use crate::fetch::{AsOf, DevelopmentLink, FinishedItem, FinishedRequest, LinkedItem, PastText};
