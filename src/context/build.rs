@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::catalog::{Entry, SegmentName};
-use super::document::{Content, Reader};
+use super::document::{Content, Document, Reader};
 use super::language::Language;
 use super::scan::{Found, Stamp};
 use super::segment::Builder;
@@ -14,7 +14,7 @@ use super::store::Store;
 use super::{BuildReport, ContextError, Options};
 
 /// Words one thread holds before it writes a segment: about 64 MiB.
-const WORDS_PER_SEGMENT: usize = 2_000_000;
+pub(super) const WORDS_PER_SEGMENT: usize = 2_000_000;
 /// Text that is not code is read up to this size; longer ones are data.
 const LARGEST_PROSE: u64 = 64 << 10;
 const LONGEST_LINE: usize = 5_000;
@@ -110,14 +110,13 @@ impl<'a> Worker<'a> {
     }
 
     fn take(&mut self, file: &Found) {
-        let language = Language::of_path(&file.path);
-        let limit = if language.is_code() { self.options.largest_file } else { LARGEST_PROSE };
+        let limit = limit(&file.path, self.options);
         let mut stamp = file.stamp;
         let mut content = if stamp.size > limit { Content::Large } else { Content::Read };
         if content == Content::Read {
             match read(&self.root.join(&file.path), limit, &mut self.buffer) {
                 Ok(after) => {
-                    content = judge(&self.buffer, language);
+                    content = judge(&self.buffer, Language::of_path(&file.path));
                     // Changed while it was read: it may be half of each, so it is read again next time.
                     if after != file.stamp {
                         stamp = Stamp::default();
@@ -126,10 +125,7 @@ impl<'a> Worker<'a> {
                 Err(_) => content = Content::Unreadable,
             }
         }
-        let document = match content {
-            Content::Read => self.reader.read(&file.path, &self.buffer),
-            aside => self.reader.read_path_only(&file.path, aside),
-        };
+        let document = document(&mut self.reader, &file.path, content, &self.buffer);
         self.builder.push(&file.path, stamp, &document);
     }
 
@@ -152,8 +148,21 @@ impl<'a> Worker<'a> {
     }
 }
 
+/// The bytes of a file that are read; a longer one is known by its path only.
+pub(super) fn limit(path: &str, options: &Options) -> u64 {
+    if Language::of_path(path).is_code() { options.largest_file } else { LARGEST_PROSE }
+}
+
+/// A file as the index sees it.
+pub(super) fn document(reader: &mut Reader, path: &str, content: Content, text: &[u8]) -> Document {
+    match content {
+        Content::Read => reader.read(path, text),
+        aside => reader.read_path_only(path, aside),
+    }
+}
+
 /// Is this a text that somebody wrote?
-fn judge(text: &[u8], language: Language) -> Content {
+pub(super) fn judge(text: &[u8], language: Language) -> Content {
     if text[..text.len().min(8192)].contains(&0) {
         return Content::Binary;
     }
@@ -171,11 +180,6 @@ fn read(path: &Path, limit: u64, buffer: &mut Vec<u8>) -> std::io::Result<Stamp>
     buffer.clear();
     file.by_ref().take(limit).read_to_end(buffer)?;
     Ok(Stamp::of(&file.metadata()?))
-}
-
-/// The text of a file as it is now, if it can be shown.
-pub(super) fn read_text(path: &Path) -> Option<String> {
-    read_head(path, super::Options::default().largest_file)
 }
 
 /// The first bytes of a text as it is now, if it can be shown.

@@ -4,11 +4,14 @@
 //! that can is overridden, lazy fetching is off, no protocol is allowed, and neither the user's nor
 //! the system's configuration is read. Time and output are bounded; git is ended when it passes them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// What a run of git may cost.
 #[derive(Debug, Clone, Copy)]
@@ -156,6 +159,73 @@ pub(crate) fn records(
         each(&pending);
     }
     Ok(())
+}
+
+/// A git that answers one question after another. It ends with this value.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    child: std::process::Child,
+    questions: std::process::ChildStdin,
+    answers: BufReader<Answers>,
+    _known: crate::exec::Known,
+}
+
+impl Conversation {
+    /// Starts git; an answer that takes longer than `silence` is an error.
+    pub(crate) fn start(
+        repository: &Path,
+        arguments: &[&str],
+        silence: Duration,
+    ) -> Result<Self, GitError> {
+        let mut command = command(repository, arguments);
+        command.stdin(Stdio::piped());
+        let (mut child, known) = crate::exec::spawn_known(&mut command)?;
+        let (Some(questions), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(GitError::Failed);
+        };
+        let answers = BufReader::with_capacity(1 << 16, Answers { stdout, silence });
+        Ok(Self { child, questions, answers, _known: known })
+    }
+
+    /// Asks. What is asked without reading an answer must fit into a pipe.
+    pub(crate) fn ask(&mut self, questions: &str) -> Result<(), GitError> {
+        Ok(self.questions.write_all(questions.as_bytes())?)
+    }
+
+    /// What git answers.
+    pub(crate) fn answers(&mut self) -> &mut impl BufRead {
+        &mut self.answers
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        // It only reads, so it may end at any point.
+        let _ended_already = self.child.kill();
+        let _ended_already = self.child.wait();
+    }
+}
+
+/// Output that is waited for with an end.
+#[derive(Debug)]
+struct Answers {
+    stdout: std::process::ChildStdout,
+    silence: Duration,
+}
+
+impl std::io::Read for Answers {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut waiting = [PollFd::new(self.stdout.as_fd(), PollFlags::POLLIN)];
+        let silence = PollTimeout::try_from(self.silence).unwrap_or(PollTimeout::MAX);
+        loop {
+            match poll(&mut waiting, silence) {
+                Ok(0) => return Err(std::io::ErrorKind::TimedOut.into()),
+                Ok(_) => return self.stdout.read(buffer),
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
 }
 
 #[expect(

@@ -64,6 +64,11 @@ impl History {
         };
         // Without an answer nothing is remembered, so that the next look asks again.
         let Ok(ids) = list(repository, &head) else { return Self::default() };
+        Self::at(repository, head, &ids, known)
+    }
+
+    /// The history that consists of these commits, taking over what is known of them.
+    pub(super) fn at(repository: &Path, head: String, ids: &[CommitId], known: Self) -> Self {
         let mut commits: HashMap<CommitId, (Commit, Vec<String>)> = HashMap::new();
         for commit in known.commits {
             let files = commit.files.iter().filter_map(|file| known.paths.get(*file as usize));
@@ -137,7 +142,7 @@ fn head(repository: &Path) -> Option<String> {
 }
 
 /// The newest commits that are no merges, newest first.
-fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::GitError> {
+pub(super) fn list(repository: &Path, head: &str) -> Result<Vec<CommitId>, git::GitError> {
     let count = format!("--max-count={MOST_COMMITS}");
     let output = git::output(repository, &["rev-list", &count, "--no-merges", head], BOUNDS)?;
     let text = String::from_utf8_lossy(&output);
@@ -174,7 +179,7 @@ fn describe(
 /// Twenty bytes of a commit's hash: all of a SHA-1, enough of a SHA-256.
 pub type CommitId = [u8; 20];
 
-fn id_of(hex: &[u8]) -> Option<CommitId> {
+pub(super) fn id_of(hex: &[u8]) -> Option<CommitId> {
     let text = std::str::from_utf8(hex.get(..40)?).ok()?;
     let mut id = [0; 20];
     for (at, byte) in id.iter_mut().enumerate() {

@@ -7,6 +7,8 @@ use super::catalog::{Catalog, Entry};
 use super::document::{Definition, FIELDS, Posting};
 use super::history::History;
 use super::kind::Kind;
+use super::objects::Blobs;
+use super::part::Part;
 use super::plan;
 use super::rescan::{self, Seen};
 use super::segment::{Segment, SegmentError};
@@ -15,7 +17,7 @@ use super::term::Term;
 use super::{BuildReport, ContextError, Options};
 
 /// No document of the index: the segment's document is dead.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// The index of one repository, opened for reading.
 ///
@@ -24,10 +26,21 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Index {
     root: PathBuf,
-    segments: Vec<(Segment, Vec<u32>)>,
+    texts: Texts,
+    /// Each with the numbers of the files that its documents are.
+    pub(super) parts: Vec<(Part, Vec<u32>)>,
     files: Vec<Entry>,
-    history: History,
+    pub(super) history: History,
     average: [f64; FIELDS],
+}
+
+/// Where a file is read once more.
+#[derive(Debug)]
+enum Texts {
+    /// Below the root.
+    Folder,
+    /// Among the objects of the repository: nothing is laid out.
+    Objects(Box<Blobs>),
 }
 
 impl Index {
@@ -106,19 +119,62 @@ impl Index {
     }
 
     fn of(root: PathBuf, catalog: Catalog, opened: Vec<Segment>, history: History) -> Self {
-        let counts = catalog.segments.iter().map(|segment| segment.documents as usize);
-        let mut segments: Vec<(Segment, Vec<u32>)> =
-            opened.into_iter().zip(counts.map(|count| vec![NONE; count])).collect();
-        for (entry, global) in catalog.files.iter().zip(0u32..) {
-            if let Some(place) = segments
+        let counts = catalog.segments.iter().map(|segment| vec![NONE; segment.documents as usize]);
+        let parts = opened.into_iter().map(Part::Stored).zip(counts).collect();
+        let mut index = Self { parts, history, ..Self::empty(root, Texts::Folder) };
+        index.number(catalog.files);
+        index
+    }
+
+    fn empty(root: PathBuf, texts: Texts) -> Self {
+        let (parts, files, history) = (Vec::new(), Vec::new(), History::default());
+        Self { root, texts, parts, files, history, average: [1.0; FIELDS] }
+    }
+
+    /// An index without files that reads texts from the objects of a repository.
+    pub(super) fn of_objects(root: PathBuf, blobs: Blobs) -> Self {
+        Self::empty(root, Texts::Objects(Box::new(blobs)))
+    }
+
+    /// Where an index of objects reads.
+    pub(super) fn blobs(&mut self) -> Option<&mut Blobs> {
+        match &mut self.texts {
+            Texts::Folder => None,
+            Texts::Objects(blobs) => Some(blobs),
+        }
+    }
+
+    pub(super) fn take_files(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.files)
+    }
+
+    /// Makes `files`, which are in the order of their paths, the files of the index.
+    pub(super) fn number(&mut self, files: Vec<Entry>) {
+        self.parts.iter_mut().for_each(|(_, globals)| globals.fill(NONE));
+        for (entry, global) in files.iter().zip(0u32..) {
+            if let Some(place) = self
+                .parts
                 .get_mut(entry.home.segment as usize)
                 .and_then(|(_, globals)| globals.get_mut(entry.home.local as usize))
             {
                 *place = global;
             }
         }
-        let average = average_lengths(&catalog.files);
-        Self { root, segments, files: catalog.files, history, average }
+        self.average = average_lengths(&files);
+        self.files = files;
+    }
+
+    /// The text of a file, if it can be shown.
+    pub(super) fn text(&self, path: &str) -> Option<String> {
+        self.beginning(path, Options::default().largest_file)
+    }
+
+    /// The first bytes of a text, if it can be shown.
+    pub(super) fn beginning(&self, path: &str, most: u64) -> Option<String> {
+        match &self.texts {
+            Texts::Folder => build::read_head(&self.root.join(path), most),
+            Texts::Objects(blobs) => blobs.text(self.find(path)?, most),
+        }
     }
 
     /// The repository's root.
@@ -169,8 +225,8 @@ impl Index {
         term: Term,
         mut each: impl FnMut(u32, &Posting),
     ) -> Result<(), ContextError> {
-        for (segment, globals) in &self.segments {
-            let result = segment.postings(term, |local, posting| {
+        for (part, globals) in &self.parts {
+            let result = part.postings(term, |local, posting| {
                 if let Some(global) = globals.get(local as usize).filter(|global| **global != NONE)
                 {
                     each(*global, posting);
@@ -184,11 +240,10 @@ impl Index {
     /// What a file defines, in its order.
     pub fn definitions(&self, file: u32) -> Result<Vec<Definition>, ContextError> {
         let Some(entry) = self.files.get(file as usize) else { return Ok(Vec::new()) };
-        let Some((segment, _)) = self.segments.get(entry.home.segment as usize) else {
+        let Some((part, _)) = self.parts.get(entry.home.segment as usize) else {
             return Ok(Vec::new());
         };
-        segment
-            .definitions(&entry.home)
+        part.definitions(&entry.home)
             .map_err(|error| ContextError::Damaged { reason: error.to_string() })
     }
 }

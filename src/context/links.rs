@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 
 use super::ContextError;
-use super::build::read_text;
 use super::document::Field;
 use super::index::Index;
 use super::kind::Kind;
@@ -171,7 +170,7 @@ fn declares(index: &Index, order: &[(f64, usize)], all: &mut [Signals]) {
     for (_, file) in order.iter().take(BARRELS) {
         let entry = &index.files()[*file];
         if name_of(&entry.path).starts_with("index.") && entry.language == Language::Script {
-            let text = read_text(&index.root().join(&entry.path));
+            let text = index.text(&entry.path);
             if text.is_some_and(|text| is_barrel(&text)) {
                 all[*file].declares = 1.0;
             }

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use super::ContextError;
-use super::build::read_text;
 use super::index::Index;
 use super::kind::Kind;
 use super::messages;
@@ -89,8 +88,8 @@ impl Literals<'_> {
             if !self.texts.contains_key(&file) && self.texts.len() >= MOST_READ {
                 return Ok(Vec::new());
             }
-            let path = || self.index.root().join(&self.index.files()[file as usize].path);
-            let text = self.texts.entry(file).or_insert_with(|| read_text(&path()));
+            let path = &self.index.files()[file as usize].path;
+            let text = self.texts.entry(file).or_insert_with(|| self.index.text(path));
             if text.as_deref().is_some_and(|text| text.contains(literal)) {
                 holders.push(file);
             }

@@ -84,6 +84,7 @@
 //!   mapping is `unsafe`; a query reads a few hundred small pieces.
 //! - **No embedded model.** Nothing to download, nothing to explain away.
 
+mod ancestry;
 mod build;
 mod bytes;
 mod catalog;
@@ -99,13 +100,17 @@ mod language;
 mod lexer;
 mod links;
 mod literal;
+mod leave_out;
 mod mention;
 mod messages;
+mod moving;
 mod named;
 mod noise;
+mod objects;
 mod outline;
 mod overview;
 mod pack;
+mod part;
 mod past;
 mod pieces;
 mod places;
@@ -120,6 +125,7 @@ mod segment;
 mod shown;
 mod signals;
 mod since;
+mod snapshot;
 mod spans;
 mod store;
 mod term;
@@ -127,6 +133,7 @@ mod together;
 
 use std::path::PathBuf;
 
+pub use ancestry::Ancestry;
 pub use catalog::Entry;
 pub use code_bases::{CodeBase, CodeBases, CodeContext, CodeError, KnownCommit, code_base_of};
 pub use document::{Content, Definition, Document, FIELDS, Field, Posting, Reader};
@@ -135,6 +142,7 @@ pub use history::{Commit, History};
 pub use index::Index;
 pub use kind::Kind;
 pub use language::Language;
+pub use moving::{Moved, MovingIndex};
 pub use overview::overview;
 pub use pack::{Packed, pack, shown_lines};
 pub use query::{Query, Subject, TextKind, Weighted};
@@ -212,6 +220,14 @@ pub enum ContextError {
     Damaged {
         /// What was wrong.
         reason: String,
+    },
+    /// Git does not give the code of a commit.
+    #[error("cannot read commits of {}: {source}", path.display())]
+    Commits {
+        /// The repository.
+        path: PathBuf,
+        /// What went wrong.
+        source: GitError,
     },
     /// A thread ended unexpectedly.
     #[error("a thread of the indexer panicked")]

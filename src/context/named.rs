@@ -72,8 +72,11 @@ pub(super) fn changes(index: &Index, query: &Query, ranked: &[RankedFile], room:
     out
 }
 
-/// What git says about a commit; nothing if there is none of that name.
+/// What git says about a commit; nothing if none of that name belongs to the code that is indexed: one
+/// of another branch, or one that came later, changed other code.
 fn read(index: &Index, name: &str) -> Option<String> {
+    let before = ["merge-base", "--is-ancestor", name, &index.history().head];
+    git::output(index.root(), &before, BOUNDS).ok()?;
     let arguments = [
         "log",
         "-1",

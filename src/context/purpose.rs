@@ -1,7 +1,6 @@
 //! What a folder is for, in its own words: the first sentence of its README, or of the comment that
 //! opens the file by which a language documents a package.
 
-use super::build::read_head;
 use super::bytes::cut;
 use super::index::Index;
 use super::segment::Entry;
@@ -21,7 +20,7 @@ pub(super) fn purpose(index: &Index, folder: &str) -> Option<String> {
         .collect();
     candidates.sort_by_key(|(place, _)| *place);
     candidates.into_iter().take(4).find_map(|(_, entry)| {
-        let text = read_head(&index.root().join(&entry.path), HEAD)?;
+        let text = index.beginning(&entry.path, HEAD)?;
         first_sentence(name_of(&entry.path), &text)
     })
 }

@@ -129,6 +129,12 @@ fn is_secret(path: &str) -> bool {
     (env || key || named) && !sample
 }
 
+/// Would a walk give a file of this path, as far as the path alone decides?
+pub(super) fn is_wanted(path: &str) -> bool {
+    let never = path.split('/').any(|part| NEVER.contains(&part));
+    !never && !path.contains(char::is_control) && !is_secret(path)
+}
+
 /// What was set aside in one folder, besides what lies in folders below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Aside {

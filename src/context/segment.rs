@@ -44,7 +44,7 @@ impl From<Malformed> for SegmentError {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Record {
     term: Term,
     blocks: u64,
@@ -53,7 +53,7 @@ struct Record {
 }
 
 /// Collects documents for one segment.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Builder {
     entries: Vec<Entry>,
     records: Vec<Record>,
@@ -78,6 +78,28 @@ impl Builder {
     /// How many words it holds: what its memory grows with.
     pub(super) fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    pub(super) fn documents(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The document that was added last.
+    pub(super) fn last(&self) -> Option<&Entry> {
+        self.entries.last()
+    }
+
+    /// One word, with the number of its document.
+    pub(super) fn posting(&self, at: usize) -> Option<(u32, Posting)> {
+        let Record { term, blocks, document, counts } = *self.records.get(at)?;
+        Some((document, Posting { term, counts, blocks }))
+    }
+
+    /// What a document defines.
+    pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
+        let start = usize::try_from(home.outline).map_err(|_| SegmentError::Damaged)?;
+        let end = start.saturating_add(home.outline_length as usize);
+        definitions_in(self.outlines.get(start..end).ok_or(SegmentError::Damaged)?)
     }
 
     pub(super) fn push(&mut self, path: &str, stamp: Stamp, document: &Document) {
@@ -326,16 +348,20 @@ impl Segment {
         if short_checksum(&bytes) != home.outline_sum {
             return Err(SegmentError::Damaged);
         }
-        let mut bytes = Bytes(&bytes);
-        let count = bytes.small()?;
-        let mut line = 0u32;
-        let mut all = Vec::new();
-        for _ in 0..count {
-            line = line.saturating_add(bytes.small()?);
-            all.push(Definition { line, name: bytes.text()?.to_owned() });
-        }
-        Ok(all)
+        definitions_in(&bytes)
     }
+}
+
+fn definitions_in(bytes: &[u8]) -> Result<Vec<Definition>, SegmentError> {
+    let mut bytes = Bytes(bytes);
+    let count = bytes.small()?;
+    let mut line = 0u32;
+    let mut all = Vec::new();
+    for _ in 0..count {
+        line = line.saturating_add(bytes.small()?);
+        all.push(Definition { line, name: bytes.text()?.to_owned() });
+    }
+    Ok(all)
 }
 
 /// Where a term's postings are, and their sum.

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::ContextError;
-use super::build::read_text;
 use super::bytes::cut;
 use super::document::Definition;
 use super::index::Index;
@@ -45,7 +44,7 @@ impl Shown {
         rarity: &HashMap<Term, f64>,
     ) -> Result<Option<Self>, ContextError> {
         let Some(number) = index.find(path) else { return Ok(None) };
-        let text = read_text(&index.root().join(path)).unwrap_or_default();
+        let text = index.text(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let definitions = index.definitions(number)?;
         let language = index.files()[number as usize].language;

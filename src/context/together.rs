@@ -3,7 +3,6 @@
 //! partial type. What speaks for one of them speaks for the others too, if less.
 
 use super::ContextError;
-use super::build::read_text;
 use super::document::Field;
 use super::index::Index;
 use super::kind::Kind;
@@ -67,7 +66,7 @@ fn view_of(path: &str) -> &str {
 
 /// The other files that declare a partial type of this one.
 fn parts_of_types(index: &Index, file: usize) -> Result<Vec<usize>, ContextError> {
-    let read = |file: usize| read_text(&index.root().join(&index.files()[file].path));
+    let read = |file: usize| index.text(&index.files()[file].path);
     let is_sharp = |file: usize| index.files()[file].language == Language::CSharp;
     let Some(text) = Some(file).filter(|file| is_sharp(*file)).and_then(read) else {
         return Ok(Vec::new());

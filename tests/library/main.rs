@@ -21,6 +21,7 @@ mod config_sources;
 mod context_damage;
 mod context_history;
 mod context_index;
+mod context_moving;
 mod context_parts;
 mod context_rank;
 mod fix_links;

@@ -1,0 +1,98 @@
+//! A part of an index: a segment on disk, or documents that are still in memory.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::path::Path;
+
+use super::catalog::{Entry, Home};
+use super::document::{Already, Definition, Document, Posting};
+use super::scan::Stamp;
+use super::segment::{Builder, Segment, SegmentError};
+use super::term::Term;
+
+/// A part of an index.
+#[derive(Debug)]
+pub(super) enum Part {
+    Stored(Segment),
+    Fresh(Fresh),
+    /// Its number is free.
+    GivenUp,
+}
+
+impl Part {
+    /// Gives each posting of a term with the number of its document.
+    pub(super) fn postings(
+        &self,
+        term: Term,
+        each: impl FnMut(u32, &Posting),
+    ) -> Result<(), SegmentError> {
+        match self {
+            Self::Stored(segment) => segment.postings(term, each),
+            Self::Fresh(fresh) => {
+                fresh.postings(term, each);
+                Ok(())
+            }
+            Self::GivenUp => Ok(()),
+        }
+    }
+
+    /// What a document defines.
+    pub(super) fn definitions(&self, home: &Home) -> Result<Vec<Definition>, SegmentError> {
+        match self {
+            Self::Stored(segment) => segment.definitions(home),
+            Self::Fresh(fresh) => fresh.builder.definitions(home),
+            Self::GivenUp => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Documents of a segment that is not written yet. They can be asked for like those of one that is.
+#[derive(Debug, Default)]
+pub(super) struct Fresh {
+    builder: Builder,
+    places: HashMap<Term, Vec<u32>, BuildHasherDefault<Already>>,
+}
+
+impl Fresh {
+    /// How many words it holds: what its memory grows with.
+    pub(super) fn weight(&self) -> usize {
+        self.builder.weight()
+    }
+
+    pub(super) fn documents(&self) -> usize {
+        self.builder.documents()
+    }
+
+    /// Adds a document; the answer does not yet know its part's number.
+    pub(super) fn push(&mut self, path: &str, document: &Document) -> Option<Entry> {
+        let first = u32::try_from(self.builder.weight()).ok()?;
+        self.builder.push(path, Stamp::default(), document);
+        for (posting, at) in document.postings.iter().zip(first..) {
+            self.places.entry(posting.term).or_default().push(at);
+        }
+        self.builder.last().cloned()
+    }
+
+    fn postings(&self, term: Term, mut each: impl FnMut(u32, &Posting)) {
+        let places = self.places.get(&term).into_iter().flatten();
+        for (document, posting) in places.filter_map(|at| self.builder.posting(*at as usize)) {
+            each(document, &posting);
+        }
+    }
+
+    /// Writes the segment; its documents keep their homes.
+    pub(super) fn store(self, path: &Path) -> Result<Segment, SegmentError> {
+        store(self.builder, path).map(|(segment, _)| segment)
+    }
+}
+
+/// Writes a segment for this process alone: its name is gone at once, its space with the value.
+pub(super) fn store(
+    mut builder: Builder,
+    path: &Path,
+) -> Result<(Segment, Vec<Entry>), SegmentError> {
+    let written = builder.write(path)?;
+    let segment = Segment::open(path, written.sum)?;
+    std::fs::remove_file(path)?;
+    Ok((segment, written.entries))
+}
