@@ -1,6 +1,6 @@
 //! A backtest from its items to its report: the tracker where it is asked, the histories, the scores.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +14,7 @@ use crate::backtest::{
     self, Artifacts, BacktestError, PastItem, Plan, Progress, Report, Request, finished_items,
     read_past_texts, sample, suggest,
 };
+use crate::context::ContextError;
 use crate::model::Usd;
 use crate::session::{StopHandle, StopReason};
 use crate::settings::Config;
@@ -81,7 +82,7 @@ pub async fn backtest(
         let mut report = scored.await.map_err(panicked)??;
         report.suggestions = tune.then(|| suggest(&report));
         if let Some((wanted, tasks)) = sampled {
-            let at_most = wanted.at_most(tasks.len(), config);
+            let at_most = wanted.at_most(&tasks, config);
             telling(Step::Analyses { items: tasks.len(), at_most });
             let analysis = analyse(start, wanted, tasks, &folder, sessions.clone()).await?;
             report.analysis = Some(analysis);
@@ -117,7 +118,7 @@ fn stopped_now() -> CommandError {
 }
 
 fn panicked(_: tokio::task::JoinError) -> BacktestError {
-    BacktestError::Context(crate::context::ContextError::Worker)
+    BacktestError::Context(ContextError::Worker)
 }
 
 /// Finds the items and their fixes.
@@ -177,12 +178,21 @@ async fn find(
     Ok(found.await.map_err(panicked)??)
 }
 
+fn disk_failed(what: &str, path: &Path, source: std::io::Error) -> CommandError {
+    let what = format!(
+        "cannot write {what}{} (what was scored is kept; run the command again to go on from there)",
+        path.display()
+    );
+    CommandError::Io { what, source }
+}
+
 impl From<BacktestError> for CommandError {
     fn from(error: BacktestError) -> Self {
         match error {
             BacktestError::Tracker(error) => Self::Run(crate::run::RunError::Fetch(error)),
-            BacktestError::Write { path, source } => {
-                Self::Io { what: format!("cannot write {}", path.display()), source }
+            BacktestError::Write { path, source } => disk_failed("", &path, source),
+            BacktestError::Context(ContextError::Store { path, source }) => {
+                disk_failed("the index at ", &path, source)
             }
             other => Self::Command(Box::new(other)),
         }

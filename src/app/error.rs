@@ -101,6 +101,7 @@ impl CommandError {
             | Self::Repository(_)
             | Self::Fleet(_) => Code::Config,
             Self::Store(_) | Self::OldState(_) | Self::Lock(LockError::Io { .. }) => Code::Store,
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Code::Store,
             Self::Lock(LockError::Held { .. }) | Self::NotNow(_) => Code::NotNow,
             Self::Run(error) => run_code(error),
             Self::Usage(_) => Code::Usage,

@@ -1,6 +1,8 @@
-//! Analyses of past items: a whole run on a state of its own, triage included, with the past in the
-//! place of tracker and code bases. What triage settles is not analysed, as in a real run. Its findings stay there and are scored; nothing of it reaches the tracker, the
-//! items or the reports of real runs. Only its money counts to the day's budget.
+//! Analyses of past items: a run on a state of its own, with the past in the place of tracker and code
+//! bases. There is no triage: it would cost money to settle whether items are analysed that somebody
+//! chose to analyse, and it sees items of different times together. Its findings stay there and are
+//! scored; nothing of it reaches the tracker, the items or the reports of real runs. Only its money
+//! counts to the day's budget.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -8,17 +10,21 @@ use std::sync::Arc;
 
 use super::error::CommandError;
 use super::{Setting, StartOptions};
-use crate::backtest::{PastAnalysis, PastFinding, PastTree, Task};
+use crate::backtest::{
+    BacktestError, PastAnalysis, PastFinding, PastTree, Task, changed_functions,
+};
 use crate::context::{CodeBase, CodeBases, CodeContext, CodeError};
 use crate::event::{RunOutcome, Trigger};
 use crate::fetch::{FetchError, FetchRequest, Page, Pages, Source};
-use crate::model::{BoxFuture, CleanItem, RunId, SessionId, Usd, Verdict, WorkItem};
+use crate::model::{
+    BoxFuture, CleanItem, ItemKey, Outcome, RunId, SessionId, Usd, Verdict, WorkItem,
+};
 use crate::private;
 use crate::run::{self, Edges, RunContext, Tracker};
 use crate::schedule::day_in;
 use crate::session::StopHandle;
 use crate::settings::{Budget, Config, FirstRun};
-use crate::store::{BudgetCaps, Journal, RunLock, Store};
+use crate::store::{BudgetCaps, Journal, RunLock, SessionRow, Store};
 
 /// What is to be analysed.
 #[derive(Debug, Clone, Copy)]
@@ -31,10 +37,13 @@ pub struct AnalyzeOptions {
 }
 
 impl AnalyzeOptions {
-    /// The most that so many analyses may cost, with the triage before them.
-    pub fn at_most(self, items: usize, config: &Config) -> Usd {
-        let all = config.triage.max_cost.times(2) + config.analyze.max_cost.times(items);
-        all.min(self.max_cost)
+    /// The most that these analyses may cost.
+    pub fn at_most(self, tasks: &[Task], config: &Config) -> Usd {
+        let one = |task: &Task| {
+            let rule = task.item.raw.as_ref().and_then(|item| config.rule_for(item));
+            rule.and_then(|(_, rule)| rule.max_cost).unwrap_or(config.analyze.max_cost)
+        };
+        tasks.iter().map(one).sum::<Usd>().min(self.max_cost)
     }
 }
 
@@ -49,7 +58,7 @@ pub async fn analyse(
     let (setting, _) = Setting::for_one_run(start, super::logging::Purpose::DryRun).await?;
     let mut analysis = PastAnalysis {
         items: tasks.iter().map(|task| task.item.id).collect(),
-        at_most: options.at_most(tasks.len(), &setting.config),
+        at_most: options.at_most(&tasks, &setting.config),
         dry_run: options.dry_run,
         spent: Usd::default(),
         findings: Vec::new(),
@@ -112,7 +121,10 @@ async fn run_on_past(
     let store = Store::open(&state)?;
     let mut lock = RunLock::acquire(&state, "backtest", Some(id), &setting.clock)?;
     let journal = Journal::begin_run(store.clone(), setting.clock.clone(), id).await?;
-    let by_item: HashMap<i64, Task> = tasks.into_iter().map(|task| (task.item.id, task)).collect();
+    let by_item: HashMap<ItemKey, Task> = tasks
+        .into_iter()
+        .filter_map(|task| Some((task.item.raw.as_ref()?.key.clone(), task)))
+        .collect();
     let edges = Edges {
         trackers: trackers(&by_item, &setting),
         code: Arc::new(PastCode { config, place: place.to_owned(), tasks: by_item.clone() }),
@@ -121,20 +133,34 @@ async fn run_on_past(
     let (config, prompts) = (Arc::clone(&setting.config), Arc::clone(&setting.prompts));
     let follower = journal.clone();
     let cx = RunContext::new(id, Trigger::Manual, config, prompts, journal, edges, stop);
+    let cx = cx.of_past_items();
     let end = tokio::select! {
         ended = run::perform(&cx) => ended?,
         never = lock.keep_fresh(&setting.clock) => match never {},
     };
     // Why nothing more was analysed: an error, or what the run waited for in vain.
     let waited = follower.view().waits_for.filter(|_| end.outcome == RunOutcome::NotNow);
-    analysis.trouble = end.error.map(|error| error.to_string()).or(waited);
+    let failed = failures(&store.sessions().in_run(id).await?);
+    analysis.trouble = end.error.map(|error| error.to_string()).or(waited).or(failed);
     analysis.spent = store.budget().in_run(id).await?.committed();
     for row in store.findings().in_run(id).await? {
-        let task = row.key.item_id().and_then(|id| by_item.get(&id.0));
-        analysis.findings.extend(task.map(|task| PastFinding::of(task, &row.finding, row.cost)));
+        let task = by_item.get(&row.key);
+        let scored = |task: &Task| {
+            let root = place_of(&place.join("trees"), task).unwrap_or_default();
+            PastFinding::of(task, &row.finding, row.cost, &changed_functions(&root, &task.gold))
+        };
+        analysis.findings.extend(task.map(scored));
     }
     analysis.confirmed = analysis.findings.iter().filter(|finding| finding.hits > 0).count();
     Ok(())
+}
+
+/// `3 sessions failed: agent error: the model is unknown`: most often by one cause, so one is told.
+fn failures(sessions: &[SessionRow]) -> Option<String> {
+    let failed = sessions.iter().filter_map(|session| session.outcome.as_ref());
+    let failed: Vec<&Outcome> = failed.filter(|outcome| !outcome.is_success()).collect();
+    let sessions = if failed.len() == 1 { "session" } else { "sessions" };
+    Some(format!("{} {sessions} failed: {}", failed.len(), failed.first()?))
 }
 
 /// The user's own configuration, but for what a sample of the past needs.
@@ -153,7 +179,7 @@ fn config_for(config: &Config, at_most: Usd, items: usize) -> Config {
 }
 
 /// The past as trackers, one for each source that the items came from.
-fn trackers(tasks: &HashMap<i64, Task>, setting: &Setting) -> Arc<[Tracker]> {
+fn trackers(tasks: &HashMap<ItemKey, Task>, setting: &Setting) -> Arc<[Tracker]> {
     let items: Vec<WorkItem> = tasks
         .values()
         .filter_map(|task| task.item.raw.clone())
@@ -195,7 +221,7 @@ impl Pages for OnePage {
 struct PastCode {
     config: Arc<Config>,
     place: PathBuf,
-    tasks: HashMap<i64, Task>,
+    tasks: HashMap<ItemKey, Task>,
 }
 
 impl CodeBase for PastCode {
@@ -206,7 +232,7 @@ impl CodeBase for PastCode {
     ) -> BoxFuture<'_, Result<CodeContext, CodeError>> {
         Box::pin(async move {
             let missing = || CodeError::Missing(self.place.clone());
-            let task = self.tasks.get(&item.facts.id.0).ok_or_else(missing)?.clone();
+            let task = self.tasks.get(&item.facts.key).ok_or_else(missing)?.clone();
             let trees = self.place.join("trees");
             let laid_out = tokio::task::spawn_blocking(move || lay_out(&task, &trees)).await;
             let root = laid_out.map_err(|_| missing())?.map_err(|error| CodeError::Unreadable {
@@ -225,28 +251,20 @@ impl CodeBase for PastCode {
     }
 }
 
-fn lay_out(task: &Task, trees: &Path) -> Result<PathBuf, crate::backtest::BacktestError> {
-    let tree = PastTree::open(&task.item.repository, trees, &task.item.id.to_string())?;
+fn lay_out(task: &Task, trees: &Path) -> Result<PathBuf, BacktestError> {
+    let tree = PastTree::open(&task.item.repository, trees, &tree_name(task))?;
     tree.move_to(&task.base)?;
-    Ok(tree.folder().join(PastTree::prefix_of(&task.item.repository)?))
+    place_of(trees, task)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Items of two sources may have one number.
+fn tree_name(task: &Task) -> String {
+    let key = task.item.raw.iter().map(|raw| raw.key.to_string()).collect::<String>();
+    key.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+}
 
-    #[test]
-    fn the_cost_told_is_the_worst_case_within_what_is_allowed() {
-        let text = include_str!("../config/default.toml");
-        let config: Config = toml::from_str(text).unwrap();
-        let options = |dollars| AnalyzeOptions {
-            count: 5,
-            max_cost: Usd::from_dollars(dollars),
-            seed: 1,
-            dry_run: true,
-        };
-        assert_eq!(options(0.5).at_most(5, &config), Usd::from_dollars(0.5));
-        let all = config.triage.max_cost.times(2) + config.analyze.max_cost.times(5);
-        assert_eq!(options(10_000.0).at_most(5, &config), all);
-    }
+/// Where the code base of an item is laid out.
+fn place_of(trees: &Path, task: &Task) -> Result<PathBuf, BacktestError> {
+    let tree = trees.join(tree_name(task));
+    Ok(tree.join(PastTree::prefix_of(&task.item.repository)?))
 }

@@ -1,9 +1,14 @@
 //! Analyses of some past items, against what fixed them.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{Plan, Task};
+use crate::context::Reader;
+use crate::fixes::Change;
 use crate::model::{Finding, Fix, Usd};
 
 /// What came of the analyses.
@@ -35,13 +40,23 @@ pub struct PastFinding {
     pub changed: u32,
     /// Files that are both.
     pub hits: u32,
+    /// Functions and types that the fix changed, as far as they are known.
+    pub functions_changed: u32,
+    /// Of these, the ones whose name the finding uses.
+    pub functions_named: u32,
     pub precision: f64,
     pub recall: f64,
     pub cost: Option<Usd>,
 }
 
 impl PastFinding {
-    pub fn of(task: &Task, finding: &Finding, cost: Option<Usd>) -> Self {
+    /// `functions`: what the fix changed, by name.
+    pub fn of(
+        task: &Task,
+        finding: &Finding,
+        cost: Option<Usd>,
+        functions: &BTreeSet<String>,
+    ) -> Self {
         let changed = task.gold.iter().map(|change| change.path.clone()).collect();
         let epoch = jiff::Timestamp::UNIX_EPOCH;
         let score = Fix::new(epoch, Vec::new(), changed, finding).score(epoch);
@@ -51,11 +66,44 @@ impl PastFinding {
             named: score.named,
             changed: score.changed,
             hits: score.hits,
+            functions_changed: count(functions.len()),
+            functions_named: count(functions.intersection(&names_in(finding)).count()),
             precision: score.precision(),
             recall: score.recall(),
             cost,
         }
     }
+}
+
+fn count(of: usize) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
+}
+
+/// Every name that a finding uses.
+fn names_in(finding: &Finding) -> BTreeSet<String> {
+    let mut finding = finding.clone();
+    // A path is no function.
+    finding.files.iter_mut().for_each(|file| file.path.clear());
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let texts = finding.texts_mut();
+    texts.flat_map(|text| text.split(|c| !is_part(c)).map(str::to_owned)).collect()
+}
+
+/// The names of what encloses the changed lines, in the code base at `root` as it was before the fix.
+pub fn changed_functions(root: &Path, changes: &[Change]) -> BTreeSet<String> {
+    let mut reader = Reader::default();
+    let mut names = BTreeSet::new();
+    for change in changes {
+        let Ok(text) = std::fs::read(root.join(&change.path)) else { continue };
+        let definitions = reader.read(&change.path, &text).definitions;
+        for (first, last) in &change.lines {
+            let begins = definitions.partition_point(|one| one.line <= *first);
+            let enclosing = definitions[..begins].last().into_iter();
+            let inside = definitions[begins..].iter().take_while(|one| one.line <= *last);
+            names.extend(enclosing.chain(inside).map(|one| one.name.clone()));
+        }
+    }
+    names
 }
 
 /// Some tasks whose items are known whole: the same ones for the same seed, whatever their order.
@@ -70,4 +118,25 @@ pub fn sample(plan: &Plan, count: usize, seed: u64) -> Vec<Task> {
         .collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all.into_iter().take(count).map(|(_, task)| task.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_lines_belong_to_the_function_above_them_and_to_those_inside() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "use x;\nfn first() {\n    1\n}\nfn second() {\n    2\n}\nfn third() {\n}\n";
+        std::fs::write(folder.path().join("a.rs"), text).unwrap();
+        let functions = |lines: Vec<(u32, u32)>| {
+            let change = |path: &str| Change { path: path.to_owned(), lines: lines.clone() };
+            let names = changed_functions(folder.path(), &[change("a.rs"), change("gone.rs")]);
+            names.into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(functions(vec![(3, 3)]), "first");
+        assert_eq!(functions(vec![(3, 6)]), "first second");
+        assert_eq!(functions(vec![(1, 1)]), "");
+        assert_eq!(functions(vec![(5, 5), (9, 9)]), "second third");
+    }
 }

@@ -39,18 +39,17 @@ impl Memory {
         Ok(Self { known: lines.map(|line| (line.key, line.scored)).collect(), path })
     }
 
-    pub fn get(&self, key: &str) -> Option<Scored> {
-        self.known.get(key).cloned()
+    /// Each is asked for once, so that it is not held twice.
+    pub fn take(&mut self, key: &str) -> Option<Scored> {
+        self.known.remove(key)
     }
 
-    pub fn put(&mut self, key: &str, scored: &Scored) -> Result<(), BacktestError> {
+    pub fn put(&self, key: &str, scored: &Scored) -> Result<(), BacktestError> {
         let line = Line { key: key.to_owned(), scored: scored.clone() };
         let text = serde_json::to_string(&line).unwrap_or_default();
         let written = private::options().append(true).create(true).open(&self.path);
         // A line that was cut short must not swallow this one.
         let written = written.and_then(|mut file| file.write_all(format!("\n{text}\n").as_bytes()));
-        written.map_err(|source| BacktestError::Write { path: self.path.clone(), source })?;
-        self.known.insert(line.key, line.scored);
-        Ok(())
+        written.map_err(|source| BacktestError::Write { path: self.path.clone(), source })
     }
 }

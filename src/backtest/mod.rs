@@ -5,16 +5,17 @@
 //! tracker   finished items of a period, their links to commits        (or a file)
 //! plan      the commits that fixed each item, the code before them
 //! tracker   each item's text as it was before its fix
-//! work      that code laid out, indexed, ranked; compared with the files that the fix changed
+//! work      that code indexed and ranked; compared with the files that the fix changed
 //! ```
 //!
-//! The code is laid out in a work tree of our own that borrows the objects of the user's repository
-//! and changes nothing there ([`PastTree`]). Items are taken in the order of their fixes, so that the
-//! index moves from one commit to the next instead of starting anew; the time line is cut in as many
-//! parts as there are workers. What was scored is kept in the backtest's folder: a second run goes on
-//! where the first was ended.
+//! The code is read from the objects of the user's repository; nothing is laid out and nothing there
+//! changes. Items are taken in the order of their fixes, so that the index moves from one commit to the
+//! next instead of starting anew ([`crate::context::MovingIndex`]); the time line is cut in as many
+//! parts as there are workers. Only an analysis has a work tree, one of our own ([`PastTree`]). What
+//! was scored is kept in the backtest's folder: a second run goes on where the first was ended.
 
 mod analysis;
+mod answer;
 mod change;
 mod fix;
 mod history;
@@ -33,7 +34,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use analysis::{PastAnalysis, PastFinding, sample};
+pub use analysis::{PastAnalysis, PastFinding, changed_functions, sample};
 pub use fix::{LaterFix, fixes_of};
 pub use history::{Artifacts, PastCommit};
 pub use page::render as render_html;
@@ -74,7 +75,7 @@ pub struct PastItem {
 /// What to do.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Where work trees, indexes and results are kept.
+    /// Where indexes and results are kept.
     pub folder: PathBuf,
     /// How commits name items.
     pub fixes: Fixes,
@@ -205,13 +206,6 @@ pub type Watch<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
 pub fn run(request: &Request, plan: Plan, watch: &Watch<'_>) -> Result<Report, BacktestError> {
     let Plan { tasks, left, notes } = plan;
     let mut outcomes = work::score_all(request, tasks, left, watch)?;
-    // Without their work trees the indexes are of no use.
-    let indexes = request.folder.join("index");
-    if indexes.is_dir()
-        && let Err(error) = crate::private::remove_folder(&indexes)
-    {
-        tracing::warn!(folder = %indexes.display(), %error, "could not remove the indexes of the backtest");
-    }
     outcomes.sort_by_key(|outcome| outcome.item);
     Ok(score::report(outcomes, notes))
 }

@@ -2,11 +2,14 @@
 
 use minijinja::{Error, Value, context};
 
+use super::answer::{answer, left_out, misses};
 use super::text::{advice, worth};
 use super::{Outcome, PastAnalysis, PastFinding, Report, Scored, Suggestion, Table};
 use crate::report::html::{STYLE, page};
 
 const PAGE: &str = include_str!("page.html");
+/// Shares of a group of items.
+const COLUMNS: [&str; 5] = ["first", "in 5", "in 10", "all in 10", "lines shown"];
 /// Characters of a commit's id that people use.
 const SHORT: usize = 10;
 
@@ -14,20 +17,23 @@ const SHORT: usize = 10;
 pub fn render(report: &Report) -> Result<String, Error> {
     let scored = |outcome: &Outcome| Some(item(outcome, outcome.result.as_ref().ok()?));
     let groups = report.groups.iter().filter(|(_, names)| names.len() > 1);
-    let left = |(why, items): (&String, &usize)| context! { why, items };
+    let left = |(items, why, remedy)| context! { why, items, remedy };
     page(
         PAGE,
         context! {
             style => STYLE,
+            columns => COLUMNS.to_vec(),
             used => report.total.items,
             all => report.outcomes.len(),
             figures => figures(&report.total),
             groups => groups.map(|(name, tables)| group(name, tables)).collect::<Vec<_>>(),
+            answer => answer(report),
+            missed => misses(report),
             advice => advice(report),
             notes => report.notes.clone(),
             suggestions => report.suggestions.iter().flatten().map(suggestion).collect::<Vec<_>>(),
             analysis => report.analysis.as_ref().map(analysis),
-            left => report.left.iter().map(left).collect::<Vec<_>>(),
+            left => left_out(report).into_iter().map(left).collect::<Vec<_>>(),
             items => report.outcomes.iter().filter_map(scored).collect::<Vec<_>>(),
             version => env!("CARGO_PKG_VERSION"),
         },
@@ -36,7 +42,7 @@ pub fn render(report: &Report) -> Result<String, Error> {
 
 fn analysis(analysis: &PastAnalysis) -> Value {
     let finding = |one: &PastFinding| {
-        context! { item => one.item, title => one.title.clone(), named => one.named, changed => one.changed, hits => one.hits }
+        context! { item => one.item, title => one.title.clone(), named => one.named, changed => one.changed, hits => one.hits, functions => format!("{} of {}", one.functions_named, one.functions_changed) }
     };
     context! {
         items => analysis.items.len(),
@@ -67,12 +73,17 @@ fn figures(table: &Table) -> Vec<Value> {
 }
 
 fn group(name: &str, tables: &std::collections::BTreeMap<String, Table>) -> Value {
+    let mut rows: Vec<(&String, &Table)> = tables.iter().collect();
+    rows.sort_by_key(|(name, table)| (std::cmp::Reverse(table.items), *name));
+    // A long name may be broken after a folder, and nowhere else.
+    let parts =
+        |name: &str| name.split_inclusive(['\\', '/']).map(str::to_owned).collect::<Vec<_>>();
     let row = |(name, table): (&String, &Table)| {
         let shares =
             [table.hit_1, table.hit_5, table.hit_10, table.all_10, table.changed_lines_visible];
-        context! { name, items => table.items, shares => shares.map(percent).to_vec() }
+        context! { parts => parts(name), items => table.items, shares => shares.map(percent).to_vec() }
     };
-    context! { name, rows => tables.iter().map(row).collect::<Vec<_>>() }
+    context! { name, rows => rows.into_iter().map(row).collect::<Vec<_>>() }
 }
 
 fn item(outcome: &Outcome, scored: &Scored) -> Value {

@@ -1,7 +1,9 @@
 //! A backtest for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::answer::{answer, left_out, misses};
 use super::tune::concentration;
 use super::{Report, Scored, Suggestion, Table};
 
@@ -10,39 +12,77 @@ const FEWEST: usize = 5;
 /// An area below this share deserves advice.
 const WEAK: f64 = 60.0;
 
+/// Rows of one group; more of them are left to --json and the page.
+const MOST_ROWS: usize = 12;
+
 /// The report as text.
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
     let (used, all) = (report.total.items, report.outcomes.len());
+    answer(report).iter().for_each(|text| line(&mut out, text));
+    line(&mut out, "");
     line(&mut out, &format!("{used} of {all} finished items could be used."));
-    for (why, count) in &report.left {
+    for (count, why, remedy) in left_out(report) {
         line(&mut out, &format!("  {count:>5}  {why}"));
+        remedy.iter().for_each(|remedy| line(&mut out, &format!("         {remedy}")));
     }
     report.notes.iter().for_each(|note| line(&mut out, &format!("Note: {note}")));
     if used == 0 {
-        line(
-            &mut out,
-            "No fix was found in the history, so there is nothing to compare with. Commits have to name their items (#123, AB#123).",
-        );
         return out;
     }
     line(&mut out, "");
     line(
         &mut out,
-        "                              items   first  in 5  in 10  all in 10  lines shown",
+        "  a file of the fix was       items   first  in 5  in 10  all in 10  lines shown",
     );
     row(&mut out, "all", &report.total);
-    for (group, names) in &report.groups {
-        if names.len() < 2 {
-            continue;
-        }
-        line(&mut out, &format!("by {group}"));
-        names.iter().for_each(|(name, table)| row(&mut out, name, table));
-    }
+    report.groups.iter().for_each(|(group, names)| show_group(&mut out, group, names));
+    examples(&mut out, report);
     advise(&mut out, report);
     suggestions(&mut out, report);
     analysis(&mut out, report);
+    next_step(&mut out, report);
     out
+}
+
+/// The largest first: they are what a team's days consist of.
+fn show_group(out: &mut String, group: &str, names: &BTreeMap<String, Table>) {
+    if names.len() < 2 {
+        return;
+    }
+    line(out, &format!("by {group}"));
+    let mut rows: Vec<(&String, &Table)> = names.iter().collect();
+    rows.sort_by_key(|(name, table)| (std::cmp::Reverse(table.items), *name));
+    rows.iter().take(MOST_ROWS).for_each(|(name, table)| row(out, name, table));
+    if let Some(more) = rows.len().checked_sub(MOST_ROWS).filter(|more| *more > 0) {
+        line(out, &format!("  {more} smaller ones: --format html shows all"));
+    }
+}
+
+fn examples(out: &mut String, report: &Report) {
+    let missed = misses(report);
+    if !missed.is_empty() {
+        line(out, "");
+        line(out, "Missed, for example:");
+        missed.iter().for_each(|text| line(out, &format!("  {text}")));
+    }
+}
+
+fn next_step(out: &mut String, report: &Report) {
+    line(out, "");
+    if report.suggestions.is_none() {
+        line(out, "`--tune` suggests settings that would have helped, and measures each of them.");
+    }
+    if report.analysis.is_none() {
+        line(
+            out,
+            "`--analyze 10 --max-cost 5` lets the agent analyse ten of these items and compares its findings with the fixes; `--dry-run` tells the price first.",
+        );
+    }
+    line(
+        out,
+        "`--format html --out backtest.html` writes a page with each item, its ranking and its fix.",
+    );
 }
 
 fn line(out: &mut String, text: &str) {
@@ -153,15 +193,20 @@ fn analysis(out: &mut String, report: &Report) {
         line(
             out,
             &format!(
-                "  #{:<8} names {} of {} changed files, {} named",
-                one.item, one.hits, one.changed, one.named
+                "  #{:<8} names {} of {} changed files ({} named) and {} of {} changed functions",
+                one.item,
+                one.hits,
+                one.changed,
+                one.named,
+                one.functions_named,
+                one.functions_changed
             ),
         );
     }
     match &analysis.trouble {
         Some(trouble) => line(out, &format!("  {trouble}")),
         None if found < items => {
-            line(out, "  The others were settled by triage, or their analysis failed.");
+            line(out, "  The analyses of the others failed.");
         }
         None => {}
     }

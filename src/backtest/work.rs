@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::memory::{self, Memory};
 use super::plan::{Task, outcome};
 use super::{BacktestError, Left, Outcome, PastTree, Progress, Request, Scored, Watch};
-use crate::context::{ContextError, Index, Options, Query, pack, rank, shown_lines};
+use crate::context::{
+    Ancestry, ContextError, Moved, MovingIndex, Options, Query, pack, rank, shown_lines,
+};
 
 /// Ranked files that are remembered; a deep session is offered fewer.
 const RANKED: usize = 50;
 /// Files that are offered to the packer, as in a run.
 const OFFERED: usize = 30;
-/// Fewer items are not worth a second work tree.
+/// Fewer items are not worth a second index.
 const FEWEST_PER_WORKER: usize = 8;
 
 /// What the workers share.
@@ -75,10 +77,10 @@ fn score_code_base(
     tasks: &[Task],
 ) -> Result<Vec<Outcome>, BacktestError> {
     let mut outcomes = Vec::with_capacity(tasks.len());
-    // What is known from before needs no work tree.
+    // What is known from before needs no index.
     let mut open: Vec<&Task> = Vec::new();
     for task in tasks {
-        match shared.memory().get(&key(shared.request, task)) {
+        match shared.memory().take(&key(shared.request, task)) {
             // How the commits name the item may be read otherwise by now.
             Some(known) => {
                 let known = Scored { fixes: task.commits.clone(), ..known };
@@ -93,8 +95,14 @@ fn score_code_base(
     }
     let workers = shared.request.workers.clamp(1, open.len().div_ceil(FEWEST_PER_WORKER));
     let each = open.len().div_ceil(workers);
-    let place =
-        Place { repository, prefix: PastTree::prefix_of(repository)?, threads: threads(workers) };
+    let heads = open.iter().map(|task| task.base.as_str());
+    let place = Place {
+        repository,
+        prefix: PastTree::prefix_of(repository)?,
+        // Without it each commit is asked for alone.
+        ancestry: Arc::new(Ancestry::read(repository, heads).unwrap_or_default()),
+        options: Options { threads: threads(workers), ..Options::default() },
+    };
     let results: Vec<Result<Vec<Outcome>, BacktestError>> = std::thread::scope(|scope| {
         let mut handles = Vec::with_capacity(workers);
         for (number, part) in open.chunks(each).enumerate() {
@@ -122,7 +130,8 @@ fn threads(workers: usize) -> usize {
 struct Place<'a> {
     repository: &'a Path,
     prefix: String,
-    threads: usize,
+    ancestry: Arc<Ancestry>,
+    options: Options,
 }
 
 fn work(
@@ -131,15 +140,15 @@ fn work(
     number: usize,
     tasks: &[&Task],
 ) -> Result<Vec<Outcome>, BacktestError> {
-    let trees = shared.request.folder.join("trees");
-    let tree = PastTree::open(place.repository, &trees, &format!("{number}"))?;
-    let indexes = shared.request.folder.join("index");
+    let folder = shared.request.folder.join("index").join(format!("{number}"));
+    let Place { repository, prefix, ancestry, options } = place;
+    let mut index = MovingIndex::open(repository, prefix, &folder, ancestry.clone(), options)?;
     let mut outcomes = Vec::with_capacity(tasks.len());
     for task in tasks {
         if !shared.go_on() {
             break;
         }
-        match score(shared, place, &tree, &indexes, task) {
+        match score(shared, &mut index, task) {
             Ok(result) => outcomes.push(outcome(&task.item, result)),
             Err(error) => {
                 // The others end soon; what they scored is kept.
@@ -149,7 +158,6 @@ fn work(
         }
         shared.done.fetch_add(1, Ordering::Relaxed);
     }
-    tree.remove();
     Ok(outcomes)
 }
 
@@ -161,31 +169,22 @@ fn key(request: &Request, task: &Task) -> String {
 /// The score of one item, or why there is none.
 fn score(
     shared: &Shared<'_>,
-    place: &Place<'_>,
-    tree: &PastTree,
-    indexes: &Path,
+    index: &mut MovingIndex,
     task: &Task,
 ) -> Result<Result<Scored, Left>, BacktestError> {
     let Some(subject) = &task.item.subject else { return Ok(Err(Left::NoText)) };
-    if !tree.knows(&task.base) {
-        return Ok(Err(Left::NoParent));
-    }
-    tree.move_to(&task.base)?;
-    let root = tree.folder().join(&place.prefix);
-    if !root.is_dir() {
-        return Ok(Err(Left::NoFolder));
-    }
-    let query = Query::of(subject);
-    let question = |index: &Index| {
-        let ranked = rank(index, &query, RANKED)?;
-        let offered = &ranked[..ranked.len().min(OFFERED)];
-        let packed = pack(index, &query, offered, shared.request.tokens)?;
-        Ok((ranked, packed.text))
+    let index = match index.move_to(&task.base)? {
+        Moved::Here(index) => index,
+        Moved::NoCommit => return Ok(Err(Left::NoParent)),
+        Moved::NoFolder => return Ok(Err(Left::NoFolder)),
     };
-    let options = Options { threads: place.threads, ..Options::default() };
-    let ((ranked, text), _) = Index::ask(&root, indexes, &options, question)?;
+    let query = Query::of(subject);
+    let ranked = rank(index, &query, RANKED)?;
+    let offered = &ranked[..ranked.len().min(OFFERED)];
+    let packed = pack(index, &query, offered, shared.request.tokens)?;
     let ranked: Vec<String> = ranked.into_iter().map(|file| file.path).collect();
-    let scored = Scored::of(&task.base, &task.commits, &task.gold, &ranked, &shown_lines(&text));
+    let shown = shown_lines(&packed.text);
+    let scored = Scored::of(&task.base, &task.commits, &task.gold, &ranked, &shown);
     shared.memory().put(&key(shared.request, task), &scored)?;
     Ok(Ok(scored))
 }

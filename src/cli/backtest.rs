@@ -18,7 +18,7 @@ use crate::private;
 use crate::report::terminal::Progress;
 use crate::settings::{Config, FixNumbers};
 
-/// Workers that are used without being asked for; each has a work tree of its own.
+/// Workers that are used without being asked for; each has an index of its own.
 const MOST_WORKERS: usize = 4;
 
 /// Arguments of `heartbeat backtest`.
@@ -37,8 +37,7 @@ pub struct BacktestArgs {
     /// What #123 in a commit message means [default: as fixes.numbers says]
     #[arg(long, value_enum)]
     pub numbers: Option<FixNumbers>,
-    /// Items worked on at the same time; each needs a copy of the code base's files [default: one per
-    /// core, at most 4]
+    /// Items worked on at the same time; each needs an index of its own [default: one per core, at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,
     /// Also suggest what the history supports changing, with the gain on held-back items; sets nothing

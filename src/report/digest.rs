@@ -8,7 +8,7 @@ use crate::event::{RunOutcome, RunSummary};
 use crate::fixes::Accuracy;
 use crate::model::{Phase, RunId, Verdict};
 use crate::report::code_links::CodeLinks;
-use crate::report::fixes::accuracy;
+use crate::report::fixes::{LATELY, accuracy, sentence};
 use crate::report::moment::minute;
 use crate::settings::HeldSecrets;
 use crate::store::{
@@ -68,7 +68,8 @@ pub struct Report {
     pub duplicates: Vec<DuplicateGroup>,
     /// What was found.
     pub findings: Vec<FindingRow>,
-    /// Findings whose items were fixed in this time, against their fixes.
+    /// Findings whose items were fixed in this time, against their fixes; in a report of one run, those
+    /// of the last week.
     pub accuracy: Accuracy,
     /// Sessions that did not complete.
     pub failed_sessions: Vec<SessionRow>,
@@ -92,7 +93,8 @@ impl Report {
                 store.budget().by_stage_in_run(run).await?,
                 store.items().judged_in(run).await?,
                 store.findings().in_run(run).await?,
-                Vec::new(),
+                // A run by itself says little about fixes, which take days.
+                store.findings().fixed_between(week_before(now), now).await?,
                 store.sessions().in_run(run).await?,
             ),
             Scope::Period { from, to } => (
@@ -160,6 +162,15 @@ impl Report {
     /// The address of a file in the web view of the code base.
     pub fn code_address(&self, path: &str) -> Option<String> {
         self.links.as_ref().map(|links| links.address(path))
+    }
+
+    /// What findings whose items were fixed were worth.
+    pub fn fixed_sentence(&self) -> Option<String> {
+        let when = match self.scope {
+            Scope::Run { .. } => LATELY,
+            Scope::Period { .. } => "In this period",
+        };
+        sentence(when, &self.accuracy)
     }
 
     /// One line that says it all.
@@ -261,6 +272,10 @@ fn totals(runs: &[RunRow]) -> RunSummary {
         sum.cost_at_worst += one.cost_at_worst;
     }
     sum
+}
+
+fn week_before(now: Timestamp) -> Timestamp {
+    now.saturating_sub(jiff::SignedDuration::from_hours(7 * 24)).unwrap_or(now)
 }
 
 #[cfg(test)]

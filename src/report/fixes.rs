@@ -48,13 +48,27 @@ pub fn stale_line(row: &FindingRow) -> Option<String> {
     Some(format!("its files changed since: {}{more}: {files}", commits.join(", ")))
 }
 
-/// One sentence on findings whose items were fixed; nothing before the first one.
-pub fn sentence(accuracy: &Accuracy) -> Option<String> {
+/// What findings whose items were fixed `when` were worth; nothing before the first one.
+///
+/// `In the last 7 days, 9 of 12 findings whose items were fixed named a file that the fix changed.`
+pub fn sentence(when: &str, accuracy: &Accuracy) -> Option<String> {
     let Accuracy { fixed, confirmed, .. } = accuracy;
-    (*fixed > 0).then(|| {
-        format!("{confirmed} of {fixed} findings whose items were fixed named a file that the fix changed.")
-    })
+    let mut text = (*fixed > 0).then(|| {
+        format!("{when}, {confirmed} of {fixed} findings whose items were fixed named a file that the fix changed.")
+    })?;
+    if let Some(cost) = accuracy.cost_per_confirmed {
+        text.push_str(&format!(" Cost per such finding: {cost}."));
+    }
+    let said = |word: &str| accuracy.opinions.get(word).copied().unwrap_or_default();
+    let (useful, wrong) = (said("useful"), said("wrong"));
+    if useful + wrong > 0 {
+        text.push_str(&format!(" People marked {useful} of them useful and {wrong} wrong."));
+    }
+    Some(text)
 }
+
+/// The time that [`sentence`] speaks of where nothing else is asked for.
+pub const LATELY: &str = "In the last 7 days";
 
 /// A table: one row per group, and one for all.
 pub fn table(groups: &[(String, Accuracy)]) -> String {

@@ -7,7 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, Output, State, UndefinedBehavior, Value, context};
 
 use super::digest::Report;
-use super::fixes::{fix_line, sentence, stale_line};
+use super::fixes::{fix_line, stale_line};
 use super::markdown::{outcome, took, web_address};
 use super::moment::minute;
 use crate::event::fold::AlarmedItem;
@@ -49,7 +49,7 @@ fn values(report: &Report) -> Value {
     context! {
         title => report.title(),
         headline => report.headline(),
-        accuracy => sentence(&report.accuracy),
+        accuracy => report.fixed_sentence(),
         style => STYLE,
         runs => report.runs.iter().map(run).collect::<Vec<_>>(),
         spending => report.spending.iter().map(spending).collect::<Vec<_>>(),

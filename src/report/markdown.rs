@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::digest::Report;
-use super::fixes::{fix_line, sentence, stale_line};
+use super::fixes::{fix_line, stale_line};
 use super::moment::{minute, version};
 use crate::analyze;
 use crate::event::fold::AlarmedItem;
@@ -16,7 +16,7 @@ use crate::store::{FindingRow, JudgedItem, RunRow};
 /// The whole report.
 pub fn render(report: &Report) -> String {
     let mut page = format!("# {}\n\n{}\n", line(&report.title()), report.headline());
-    if let Some(right) = sentence(&report.accuracy) {
+    if let Some(right) = report.fixed_sentence() {
         let _: std::fmt::Result = writeln!(page, "\n{right}");
     }
     overview(&mut page, report);

@@ -4,6 +4,7 @@
 //! A finding and its comment are stored in one transaction; the comment is delivered afterwards, by
 //! this run or a later one (see `outbox`).
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -127,7 +128,11 @@ pub(super) async fn prompt(
     let default = || triage::fallback(&item.item).verdict;
     let verdict = item.verdict.clone().unwrap_or_else(default);
     let verdicts = EarlierVerdicts::OnOtherTexts;
-    let known = cx.store().items().background(vec![item.clone()], verdicts).await?;
+    let known = if cx.past {
+        HashMap::new()
+    } else {
+        cx.store().items().background(vec![item.clone()], verdicts).await?
+    };
     let background = Background {
         links: around.links.clone(),
         files: around.files.clone(),

@@ -31,6 +31,8 @@ pub struct RunContext {
     pub(super) journal: Journal,
     pub(super) edges: Edges,
     pub(super) stop: RunStop,
+    /// See [`Self::of_past_items`].
+    pub(super) past: bool,
 }
 
 impl RunContext {
@@ -45,7 +47,13 @@ impl RunContext {
         stop: StopHandle,
     ) -> Self {
         let stop = RunStop::new(stop, &config);
-        Self { id, trigger, config, prompts, journal, edges, stop }
+        Self { id, trigger, config, prompts, journal, edges, stop, past: false }
+    }
+
+    /// The same for items of the past, each of its own time: all of them are analysed without triage,
+    /// and none is told of another, which may be newer.
+    pub fn of_past_items(self) -> Self {
+        Self { past: true, ..self }
     }
 
     /// The same with what the rules change for the analysis of this item.

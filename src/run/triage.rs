@@ -13,11 +13,14 @@ use super::launch::{EndedSession, Launch, Launched, launch};
 use super::{RunContext, RunError, analyse, budget, recover};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
-use crate::model::{ItemKey, RetryClass, SessionId, Stage, Verdict};
+use crate::model::{Complexity, ItemKey, RetryClass, SessionId, Stage, Verdict};
 use crate::prompt::{Fence, Rendered};
 use crate::session::StopHandle;
 use crate::store::{EarlierVerdicts, TriageResult};
 use crate::triage::{self, Answer, Asking, Batch, Destination};
+
+/// The question for an item that no triage has seen.
+const NO_TRIAGE: &str = "What causes this, and what has to change?";
 
 /// The items of this run's triage.
 type Untriaged = HashMap<ItemKey, QueuedItem>;
@@ -28,7 +31,9 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
     let Queues { untriaged, triaged } = queues;
     let mut deep = settle_by_rule(cx, triaged).await?;
     let (mut failed, mut fault) = (0, None);
-    if !untriaged.is_empty() {
+    if cx.past {
+        deep.extend(all_to_analysis(cx, untriaged).await?);
+    } else if !untriaged.is_empty() {
         let planned = unless_panic(plan(cx.clone(), untriaged.clone())).await;
         let mut triage = Triage::of(cx, untriaged);
         match planned {
@@ -52,6 +57,26 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
     let waiting = waiting.iter().map(|item| item.key().clone()).collect();
     cx.journal.items().defer(waiting, Reason::SourceBudget).await?;
     Ok(in_order(deep, &cx.config.order))
+}
+
+/// Gives every item a verdict without asking for one: it is to be analysed.
+async fn all_to_analysis(
+    cx: &RunContext,
+    items: Vec<QueuedItem>,
+) -> Result<Vec<QueuedItem>, RunError> {
+    let with_verdict = |item: QueuedItem| {
+        let mut verdict = Verdict::new(item.id(), Complexity::Moderate, NO_TRIAGE);
+        verdict.needs_deep_analysis = true;
+        QueuedItem { verdict: Some(verdict), ..item }
+    };
+    let items: Vec<QueuedItem> = items.into_iter().map(with_verdict).collect();
+    let stored = |item: &QueuedItem| {
+        let verdict = item.verdict.clone()?;
+        Some(TriageResult { triage_only: false, ..result(cx, item, verdict, false, None) })
+    };
+    let results = items.iter().filter_map(stored).collect();
+    cx.journal.results().apply_triage(None, results).await?;
+    Ok(items)
 }
 
 /// Items with a verdict of an earlier run for which a rule now says that triage is enough are

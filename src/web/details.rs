@@ -19,7 +19,7 @@ use super::{run_page, session_page, snapshot};
 use crate::event::fold::RunView;
 use crate::model::{SessionId, Stage, Usd};
 use crate::report::digest::Scope;
-use crate::report::fixes::{accuracy, sentence};
+use crate::report::fixes::{LATELY, accuracy, sentence};
 use crate::report::lines::line;
 use crate::schedule::day_in;
 use crate::settings::ReportFormat;
@@ -130,7 +130,7 @@ async fn the_figures(hub: &Hub) -> Result<Response, StoreError> {
         })
         .collect();
     let fixed = store.findings().fixed_between(back(now, 7), now).await?;
-    let accuracy = sentence(&accuracy(&fixed));
+    let accuracy = sentence(LATELY, &accuracy(&fixed));
     let today = day_in(zone, now);
     Ok(as_json(&json!({ "today": today, "timezone": zone, "days": listed, "accuracy": accuracy })))
 }

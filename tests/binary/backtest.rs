@@ -8,12 +8,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-struct Past {
-    folder: tempfile::TempDir,
+pub struct Past {
+    pub folder: tempfile::TempDir,
 }
 
 impl Past {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let past = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir_all(past.root().join("src")).unwrap();
         past.git(&["init", "--quiet", "--initial-branch=main"]);
@@ -27,24 +27,24 @@ impl Past {
         past
     }
 
-    fn root(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.folder.path().join("code")
     }
 
-    fn git(&self, arguments: &[&str]) {
+    pub fn git(&self, arguments: &[&str]) {
         support::git(&self.root(), arguments);
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub fn write(&self, path: &str, text: &str) {
         fs::write(self.root().join(path), text).unwrap();
     }
 
-    fn commit(&self, message: &str) {
+    pub fn commit(&self, message: &str) {
         self.git(&["add", "--all"]);
         self.git(&["commit", "--quiet", "--message", message]);
     }
 
-    fn run(&self, items: &[Value], more: &[&str]) -> std::process::Output {
+    pub fn run(&self, items: &[Value], more: &[&str]) -> std::process::Output {
         let file = self.folder.path().join("items.jsonl");
         let lines: Vec<String> = items.iter().map(Value::to_string).collect();
         fs::write(&file, lines.join("\n")).unwrap();
@@ -60,7 +60,7 @@ impl Past {
             .unwrap()
     }
 
-    fn report(&self, items: &[Value]) -> Value {
+    pub fn report(&self, items: &[Value]) -> Value {
         let output = self.run(items, &[]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
@@ -68,7 +68,7 @@ impl Past {
 }
 
 /// Every file below a folder with its bytes.
-fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
@@ -81,7 +81,7 @@ fn bytes_of(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn outcome(report: &Value, item: i64) -> &Value {
+pub fn outcome(report: &Value, item: i64) -> &Value {
     report["outcomes"].as_array().unwrap().iter().find(|one| one["item"] == item).unwrap()
 }
 

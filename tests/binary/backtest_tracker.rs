@@ -290,3 +290,67 @@ fn a_stop_in_the_middle_keeps_what_was_scored() {
     let report = team.report();
     assert_eq!(report["total"]["items"], 40, "{report}");
 }
+
+/// An agent that writes down what it is asked before it answers.
+fn recording_agent(team: &Team) -> std::path::PathBuf {
+    let asked = team.world.path().join("asked");
+    std::fs::create_dir_all(&asked).unwrap();
+    let script = team.world.path().join("agent.sh");
+    let text = format!(
+        "#!/bin/sh\nfile=$(mktemp {}/XXXXXX)\ncat > $file.in\necho \"$@\" > $file.args\nexec {} simulate agent --pace 0 \"$@\" < $file.in\n",
+        asked.display(),
+        crate::job::world::HEARTBEAT
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script
+}
+
+#[test]
+fn an_analysis_of_the_past_is_told_nothing_newer_and_pays_for_no_triage() {
+    let team = Team::new();
+    // Each item knows of the one before it, and each fix brings a word of its own.
+    for (id, name) in [(91, "invoice"), (92, "label"), (93, "tariff")] {
+        let title = format!("{name}_total gives 0");
+        let steps = format!("<p>Like wombat{} it is wrong.</p>", id - 1);
+        team.item(id, "Parcel\\Billing", &title, &steps);
+        team.write("code", name, &format!("9 // quokkafrost{id}"));
+        team.write("code", &format!("quokkafrost{id}"), "1");
+        let fix = team.commit("code", 5, &format!("quokkafrost{id}: fixes #{id}"));
+        team.close(id, 6, &format!("<p>Mended by {fix}, quokkafrost{id}.</p>"));
+    }
+    let agent = recording_agent(&team);
+    let command = format!("agent.command=[{agent:?}]");
+    let (own, binary) = (team.world.path(), Path::new(crate::job::world::HEARTBEAT));
+    let write = format!("agent.write_paths=[{own:?}]");
+    let read = format!("agent.read_paths=[{own:?}, {:?}]", binary.parent().unwrap());
+    let wanted = ["--json", "--analyze", "3", "--max-cost", "3"];
+    let set = ["--set", &command, "--set", &write, "--set", &read];
+    let output = team.run(&[&wanted[..], &set].concat());
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert_eq!(report["analysis"]["findings"].as_array().unwrap().len(), 3, "{report}");
+    assert_eq!(report["analysis"]["at_most"], 1.5, "three analyses and no triage");
+    let asked: Vec<String> = std::fs::read_dir(team.world.path().join("asked"))
+        .unwrap()
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    let prompts: Vec<&String> =
+        asked.iter().filter(|text| text.contains("_total gives 0")).collect();
+    assert_eq!(prompts.len(), 3, "one session for each item: {asked:?}");
+    for prompt in &prompts {
+        let own = [91, 92, 93].into_iter().find(|id| prompt.contains(&format!("wombat{}", id - 1)));
+        let own = own.unwrap();
+        // What was fixed before is part of the code by then.
+        for newer in own..=93 {
+            assert!(!prompt.contains(&format!("quokkafrost{newer}")), "{own}: {prompt}");
+        }
+        let others = (91..=93).filter(|id| *id != own);
+        for other in others {
+            assert!(!prompt.contains(&format!("wombat{}", other - 1)), "{own}: {prompt}");
+        }
+    }
+    for finding in report["analysis"]["findings"].as_array().unwrap() {
+        assert_eq!(finding["functions_changed"], 1, "{finding}");
+    }
+}

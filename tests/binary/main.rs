@@ -11,6 +11,7 @@
 
 mod accuracy;
 mod backtest;
+mod backtest_bad_input;
 mod backtest_public;
 mod backtest_tracker;
 mod bad_disk;
