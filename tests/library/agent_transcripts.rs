@@ -204,7 +204,9 @@ fn reads_denials_turns_and_retries_are_seen() {
     let retrying =
         |event: &AgentEvent| matches!(event, AgentEvent::Retrying { delay_ms: None, .. });
     assert_eq!(count(&replay(AgentKind::Codex, "22_429_retry_after"), retrying), 1);
-    assert!(count(&replay(AgentKind::Copilot, "21_429"), retrying) >= 5);
+    let refused = replay(AgentKind::Copilot, "21_429");
+    assert!(count(&refused, retrying) >= 5);
+    assert_eq!(count(&refused, |event| *event == AgentEvent::Answered), 0, "nobody answered");
     let endless = replay(AgentKind::Codex, "93_endless_tools");
     let started = |event: &AgentEvent| matches!(event, AgentEvent::ToolStarted { .. });
     assert!(count(&endless, started) > 100, "which is what ends it");

@@ -29,6 +29,7 @@ const WANTED: Wanted = Wanted {
         "exitCode",
         "message",
         "model",
+        "outcome",
         "path",
         "reason",
         "retryAttempt",
@@ -153,6 +154,10 @@ impl CopilotDecoder {
                 // At least one token; how many it says in its file.
                 add(&mut self.notes.tokens_seen.output_tokens, 1);
                 vec![AgentEvent::Content]
+            }
+            // A call that failed ends so, too; the wait before the next one is the provider's.
+            "model.call_finished" if text(data, "outcome") == "error" => {
+                vec![AgentEvent::Alive { kind: "model.call_finished".to_owned() }]
             }
             "model.call_finished" => vec![AgentEvent::Answered],
             "model.call_failure" => vec![self.failure(data)],
