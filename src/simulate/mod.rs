@@ -11,5 +11,7 @@ pub mod github;
 pub mod hostile;
 pub mod jira;
 pub mod sample;
+mod serving;
+mod traffic;
 
 use self::dice::Dice;

@@ -40,8 +40,5 @@ pub async fn run(args: SimulateAdoArgs, ready: impl FnOnce(&Simulator)) -> io::R
     };
     let mut simulator = Simulator::start(options).await?;
     ready(&simulator);
-    match simulator.task.take() {
-        Some(task) => task.await.map_err(io::Error::other)?,
-        None => Ok(()),
-    }
+    simulator.serving.ended().await
 }

@@ -5,7 +5,6 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::board::{Change, Values};
-use super::fault::ActiveFault;
 use super::patch::stored;
 use super::reply::Reply;
 use super::server::Server;
@@ -14,28 +13,10 @@ use super::server::Server;
 pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
+    if let Some(steered) = shared.traffic.steer(method.as_str(), path, &value) {
+        return steered.map_or_else(|why| wrong(&why), |told| Reply::json(&told));
+    }
     match (method.as_str(), path) {
-        ("GET", "faults") => Reply::json(&shared.faults),
-        ("POST", "faults") => match parse_fault(&value) {
-            Ok(fault) => {
-                shared.faults.push(fault);
-                Reply::json(&shared.faults)
-            }
-            Err(error) => wrong(&error),
-        },
-        ("DELETE", "faults") => {
-            shared.faults.clear();
-            Reply::json(&json!([]))
-        }
-        ("GET", "requests") => {
-            let total: u64 = shared.counts.values().sum();
-            Reply::json(&json!({ "total": total, "by_kind": shared.counts, "log": shared.log }))
-        }
-        ("DELETE", "requests") => {
-            shared.counts.clear();
-            shared.log.clear();
-            Reply::json(&json!({}))
-        }
         ("POST", "items") => {
             let (id, now) = (shared.board.next_id(), shared.board.now());
             let values: Values = change(&value)
@@ -67,13 +48,6 @@ fn one_item(board: &mut super::board::Board, verb: &str, id: i64, value: &Value)
                                               DELETE",
             )
         },
-    }
-}
-
-fn parse_fault(value: &Value) -> Result<ActiveFault, String> {
-    match value.as_str() {
-        Some(text) => text.parse(),
-        None => serde_json::from_value(value.clone()).map_err(|error| error.to_string()),
     }
 }
 

@@ -64,7 +64,7 @@ impl Simulator {
 
     /// From now on somebody does something every `pace`, until the day or the simulator ends.
     pub fn people_at_work(&self, pace: Duration) {
-        let (server, stop) = (self.server.clone(), self.stop.clone());
+        let (server, stop) = (self.server.clone(), self.serving.stopped());
         tokio::spawn(async move {
             for step in DAY {
                 tokio::select! {

@@ -20,16 +20,13 @@ mod seed;
 mod server;
 mod wiql;
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 pub use args::{SimulateAdoArgs, run};
 pub use beside::{StoredCommit, StoredFile, StoredRequest};
@@ -40,7 +37,8 @@ pub use seed::FIRST_ID;
 use self::board::{Board, Change};
 use self::server::{Server, Shared};
 use crate::clock::Clock;
-use crate::simulate::connection::{CuttableListener, Switch};
+use crate::simulate::serving::{Place, Serving};
+use crate::simulate::traffic::Traffic;
 
 /// How a simulator starts.
 #[derive(Debug, Clone)]
@@ -87,27 +85,23 @@ impl Default for SimulatorOptions {
 /// A running simulator; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    address: SocketAddr,
     server: Server,
-    stop: CancellationToken,
-    task: Option<tokio::task::JoinHandle<io::Result<()>>>,
+    serving: Serving,
 }
 
 impl Simulator {
     /// Starts to serve on loopback, within the current runtime.
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
-        let address = listener.local_addr()?;
+        let place = Place::take(options.port).await?;
+        let address = place.address;
         let mut board = Board::new(options.clock);
         seed::fill(&mut board, options.items, options.seed).map_err(io::Error::other)?;
         let collection = options.collection.trim_matches('/').to_owned();
         let base_url = format!("http://{address}/{collection}");
         let shared = Shared {
             board,
-            faults: options.faults,
+            traffic: Traffic::new(options.faults),
             packed: 0,
-            counts: BTreeMap::new(),
-            log: Vec::new(),
             token: options.token,
             max_version: options.max_version,
             row_limit: options.row_limit,
@@ -117,17 +111,7 @@ impl Simulator {
         };
         let server = Server(Arc::new(Mutex::new(shared)));
         let router = Router::new().fallback(server::handle).with_state(server.clone());
-        let service = router.into_make_service_with_connect_info::<Switch>();
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            let serve = axum::serve(CuttableListener(listener), service);
-            tokio::select! {
-                result = serve => result,
-                () = stopped.cancelled() => Ok(()),
-            }
-        });
-        Ok(Self { address, server, stop, task: Some(task) })
+        Ok(Self { server, serving: place.serve(router) })
     }
 
     /// Address of the collection: the value for `source.base_url`.
@@ -137,7 +121,7 @@ impl Simulator {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.serving.address
     }
 
     /// The name of the one project.
@@ -146,12 +130,8 @@ impl Simulator {
     }
 
     /// Stops serving and waits for it.
-    pub async fn stop(mut self) {
-        self.stop.cancel();
-        if let Some(task) = self.task.take() {
-            // It ends by the line above; how does not matter any more.
-            let _ended = task.await;
-        }
+    pub async fn stop(self) {
+        self.serving.stop().await;
     }
 
     /// Adds an item with these fields; returns its number.
@@ -278,7 +258,7 @@ impl Simulator {
 
     /// Puts these faults in the place of all others.
     pub fn set_faults(&self, faults: impl IntoIterator<Item = ActiveFault>) {
-        self.server.lock().faults = faults.into_iter().collect();
+        self.server.lock().traffic.faults = faults.into_iter().collect();
     }
 
     /// Changes the secret that is accepted.
@@ -288,7 +268,7 @@ impl Simulator {
 
     /// Requests so far, control requests not counted.
     pub fn requests(&self) -> u64 {
-        self.server.lock().counts.values().sum()
+        self.server.lock().traffic.total()
     }
 
     /// Answers so far that went out packed, to clients that take them so.
@@ -298,13 +278,7 @@ impl Simulator {
 
     /// Requests of one kind so far: `wiql`, `batch`, `comments`, `patch`, `reporting`, …
     pub fn requests_of(&self, kind: &str) -> u64 {
-        self.server.lock().counts.get(kind).copied().unwrap_or(0)
-    }
-}
-
-impl Drop for Simulator {
-    fn drop(&mut self) {
-        self.stop.cancel();
+        self.server.lock().traffic.of(kind)
     }
 }
 

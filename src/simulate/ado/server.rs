@@ -1,6 +1,5 @@
 //! Requests in, answers out: who asks, which version, which resource.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::{Body, Bytes};
@@ -10,11 +9,12 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::board::{Board, PROJECT, PROJECT_ID};
-use super::fault::{ActiveFault, Fault};
+use super::fault::Fault;
 use super::reply::{Reply, SHORTEST_PACKED};
 use super::request::{ApiRequest, secret};
 use super::{control, items, patch, queries};
 use crate::simulate::connection::Switch;
+use crate::simulate::traffic::Traffic;
 
 /// The service's own list of its resources.
 static LOCATIONS: &str = include_str!("locations.json");
@@ -24,16 +24,11 @@ static LOCATIONS: &str = include_str!("locations.json");
 pub struct Shared {
     /// The data.
     pub board: Board,
-    /// Faults, the first that fits is used.
-    pub faults: Vec<ActiveFault>,
+    pub traffic: Traffic<Fault>,
     /// Are answers packed for who accepts that?
     pub packs: bool,
     /// Answers that went out packed.
     pub packed: u64,
-    /// Requests by kind.
-    pub counts: BTreeMap<String, u64>,
-    /// Method and path of the latest requests.
-    pub log: Vec<String>,
     /// The only secret that is accepted; none: any.
     pub token: Option<String>,
     /// Highest API version.
@@ -90,7 +85,8 @@ pub async fn handle(
     let Some(request) = request else {
         return Reply::no_controller(parts.uri.path()).into_response(session.as_ref());
     };
-    let fault = server.lock().next_fault(&request);
+    let fault =
+        server.lock().traffic.arrived(request.kind(), request.method.as_str(), &request.path);
     let reply = match fault {
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::Reset) => {
@@ -110,6 +106,7 @@ pub async fn handle(
         }
         None => server.lock().answer(&request, &parts.headers),
     };
+    server.lock().traffic.answered();
     let reply = if accepts_gzip(&parts.headers) { server.pack(reply) } else { reply };
     let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
     let mut response = reply.into_response(session.as_ref());
@@ -120,16 +117,6 @@ pub async fn handle(
 }
 
 impl Shared {
-    /// Counts the request and finds the fault for it, if any.
-    fn next_fault(&mut self, request: &ApiRequest) -> Option<Fault> {
-        let kind = request.kind();
-        *self.counts.entry(kind.to_owned()).or_default() += 1;
-        if self.log.len() < 10_000 {
-            self.log.push(format!("{} {}", request.method, request.path));
-        }
-        crate::simulate::fault::next(&mut self.faults, kind)
-    }
-
     fn answer(&mut self, request: &ApiRequest, headers: &HeaderMap) -> Reply {
         if let Some(refused) = self.refuse_stranger(request, headers) {
             return refused;

@@ -16,16 +16,13 @@ mod resources;
 mod seed;
 mod server;
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 pub use args::{SimulateGithubArgs, run};
 pub use board::ME;
@@ -34,7 +31,8 @@ pub use fault::{ActiveFault, Fault};
 use self::board::{Board, Fate, Issue, NewIssue};
 use self::server::{Server, Shared};
 use crate::clock::Clock;
-use crate::simulate::connection::{CuttableListener, Switch};
+use crate::simulate::serving::{Place, Serving};
+use crate::simulate::traffic::Traffic;
 
 /// The repository with the issues.
 pub const REPOSITORY: &str = "parcel/tracking";
@@ -83,17 +81,15 @@ impl Default for SimulatorOptions {
 /// A running simulator; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    address: SocketAddr,
     server: Server,
-    stop: CancellationToken,
-    task: Option<tokio::task::JoinHandle<io::Result<()>>>,
+    serving: Serving,
 }
 
 impl Simulator {
     /// Starts to serve on loopback, within the current runtime.
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
-        let address = listener.local_addr()?;
+        let place = Place::take(options.port).await?;
+        let address = place.address;
         let mut board = Board::new(options.clock);
         seed::fill(&mut board, options.items, options.seed);
         let app = options.app.map(|(id, public_key, token_lasts)| app::App {
@@ -105,32 +101,18 @@ impl Simulator {
         let shared = Shared {
             window_ends: board.now().as_second() + 3600,
             board,
-            faults: options.faults,
-            counts: BTreeMap::new(),
-            log: Vec::new(),
+            traffic: Traffic::new(options.faults),
             token: options.token,
             refusals: 0,
             limit: options.limit,
             used: 0,
             counts_pages: options.counts_pages,
-            busy: 0,
-            most_busy: 0,
             app,
             base_url: format!("http://{address}/api/v3"),
         };
         let server = Server(Arc::new(Mutex::new(shared)));
         let router = Router::new().fallback(server::handle).with_state(server.clone());
-        let service = router.into_make_service_with_connect_info::<Switch>();
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            let serve = axum::serve(CuttableListener(listener), service);
-            tokio::select! {
-                result = serve => result,
-                () = stopped.cancelled() => Ok(()),
-            }
-        });
-        Ok(Self { address, server, stop, task: Some(task) })
+        Ok(Self { server, serving: place.serve(router) })
     }
 
     /// Address of the API: the value for `source.base_url`.
@@ -140,7 +122,7 @@ impl Simulator {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.serving.address
     }
 
     /// Reports an issue now; returns its number.
@@ -273,7 +255,7 @@ impl Simulator {
 
     /// Puts these faults in the place of all others.
     pub fn set_faults(&self, faults: impl IntoIterator<Item = ActiveFault>) {
-        self.server.lock().faults = faults.into_iter().collect();
+        self.server.lock().traffic.faults = faults.into_iter().collect();
     }
 
     /// Changes the secret that is accepted.
@@ -285,12 +267,12 @@ impl Simulator {
 
     /// Requests so far, control requests not counted.
     pub fn requests(&self) -> u64 {
-        self.server.lock().counts.values().sum()
+        self.server.lock().traffic.total()
     }
 
     /// Requests of one kind so far: `issues`, `issue`, `comments`, `comment`, `label`, …
     pub fn requests_of(&self, kind: &str) -> u64 {
-        self.server.lock().counts.get(kind).copied().unwrap_or(0)
+        self.server.lock().traffic.of(kind)
     }
 
     /// What the present window of the limit has cost so far.
@@ -300,17 +282,11 @@ impl Simulator {
 
     /// The most requests that were being answered at the same time.
     pub fn most_at_once(&self) -> u32 {
-        self.server.lock().most_busy
+        self.server.lock().traffic.most_at_once()
     }
 
     /// Tokens that the App's installation was given so far.
     pub fn tokens_given(&self) -> usize {
         self.server.lock().app.as_ref().map_or(0, |app| app.tokens.len())
-    }
-}
-
-impl Drop for Simulator {
-    fn drop(&mut self) {
-        self.stop.cancel();
     }
 }

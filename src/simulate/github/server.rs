@@ -12,11 +12,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::board::Board;
-use super::fault::{ActiveFault, Fault};
+use super::fault::Fault;
 use super::reply::Reply;
 use super::{control, issues, resources};
 use crate::simulate::connection::Switch;
-use crate::simulate::fault;
+use crate::simulate::traffic::Traffic;
 
 /// So many refused tokens lock the account out for a while.
 const MOST_REFUSALS: u32 = 10;
@@ -27,11 +27,7 @@ const WINDOW: i64 = 3600;
 #[derive(Debug)]
 pub struct Shared {
     pub board: Board,
-    pub faults: Vec<ActiveFault>,
-    /// Requests by kind.
-    pub counts: BTreeMap<String, u64>,
-    /// Method and path of the latest requests.
-    pub log: Vec<String>,
+    pub traffic: Traffic<Fault>,
     /// The only secret that is accepted; none: any.
     pub token: Option<String>,
     pub refusals: u32,
@@ -41,9 +37,6 @@ pub struct Shared {
     pub window_ends: i64,
     /// Pages are counted (`page=2`, `rel="last"`) and not continued (`after=`).
     pub counts_pages: bool,
-    /// Requests that are being answered now, and the most there ever were.
-    pub busy: u32,
-    pub most_busy: u32,
     /// The App that may sign in.
     pub app: Option<super::app::App>,
     pub base_url: String,
@@ -148,19 +141,18 @@ pub async fn handle(
         return control::handle(&server, &parts.method, rest, &body).into_response();
     }
     let asked = Asked::new(&parts, &body);
+    let path = format!("/{}", asked.path.join("/"));
     let (fault, now) = {
         let mut shared = server.lock();
-        shared.busy += 1;
-        shared.most_busy = shared.most_busy.max(shared.busy);
         let now = shared.board.now().as_second();
-        (shared.next_fault(&asked), now)
+        (shared.traffic.arrived(asked.kind(), &asked.method, &path), now)
     };
     let address = parts.uri.to_string();
     let replaced = fault.and_then(|fault| fault.answer(&address, now));
     let reply = match (replaced, fault) {
         (Some(reply), _) => reply,
         (None, Some(Fault::Hang)) => {
-            server.lock().busy -= 1;
+            server.lock().traffic.answered();
             std::future::pending().await
         }
         (None, fault) => {
@@ -175,7 +167,7 @@ pub async fn handle(
             reply
         }
     };
-    server.lock().busy -= 1;
+    server.lock().traffic.answered();
     let cut = (fault == Some(Fault::Truncated)).then(|| Bytes::from(reply.body.clone()));
     let mut response = reply.into_response();
     if let Some(whole) = cut {
@@ -185,16 +177,6 @@ pub async fn handle(
 }
 
 impl Shared {
-    /// Counts the request and finds the fault for it, if any.
-    fn next_fault(&mut self, asked: &Asked) -> Option<Fault> {
-        let kind = asked.kind();
-        *self.counts.entry(kind.to_owned()).or_default() += 1;
-        if self.log.len() < 10_000 {
-            self.log.push(format!("{} /{}", asked.method, asked.path.join("/")));
-        }
-        fault::next(&mut self.faults, kind)
-    }
-
     fn answer(&mut self, asked: &Asked, drop_labels: bool) -> Reply {
         if asked.header("user-agent").unwrap_or_default().is_empty() {
             let text = "Request forbidden by administrative rules. Please make sure your request has \

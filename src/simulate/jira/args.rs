@@ -40,8 +40,5 @@ pub async fn run(args: SimulateJiraArgs, ready: impl FnOnce(&Simulator)) -> io::
     };
     let mut simulator = Simulator::start(options).await?;
     ready(&simulator);
-    match simulator.task.take() {
-        Some(task) => task.await.map_err(io::Error::other)?,
-        None => Ok(()),
-    }
+    simulator.serving.ended().await
 }

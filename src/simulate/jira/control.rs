@@ -5,7 +5,6 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::board::PROJECT;
-use super::fault::ActiveFault;
 use super::reply::Reply;
 use super::seed::blank;
 use super::server::Server;
@@ -15,29 +14,10 @@ use super::text::Text;
 pub fn handle(server: &Server, method: &Method, path: &str, body: &Bytes) -> Reply {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut shared = server.lock();
+    if let Some(steered) = shared.traffic.steer(method.as_str(), path, &value) {
+        return steered.map_or_else(|why| Reply::error(400, &why), |told| Reply::json(&told));
+    }
     match (method.as_str(), path) {
-        ("GET", "faults") => Reply::json(&shared.faults),
-        ("POST", "faults") => {
-            let parsed = match value.as_str() {
-                Some(text) => text.parse::<ActiveFault>(),
-                None => serde_json::from_value(value).map_err(|error| error.to_string()),
-            };
-            match parsed {
-                Ok(fault) => {
-                    shared.faults.push(fault);
-                    Reply::json(&shared.faults)
-                }
-                Err(error) => Reply::error(400, &error),
-            }
-        }
-        ("DELETE", "faults") => {
-            shared.faults.clear();
-            Reply::json(&json!([]))
-        }
-        ("GET", "requests") => {
-            let total: u64 = shared.counts.values().sum();
-            Reply::json(&json!({ "total": total, "by_kind": shared.counts, "log": shared.log }))
-        }
         ("POST", "issues") => {
             let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
             let mut issue = blank(PROJECT, &text("summary"));

@@ -18,16 +18,13 @@ mod seed;
 mod server;
 mod text;
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 pub use args::{SimulateJiraArgs, run};
 pub use board::{FIRST_ID, OTHER, PROJECT};
@@ -37,7 +34,8 @@ use self::board::Board;
 use self::server::{Server, Shared};
 use self::text::Text;
 use crate::clock::Clock;
-use crate::simulate::connection::{CuttableListener, Switch};
+use crate::simulate::serving::{Place, Serving};
+use crate::simulate::traffic::Traffic;
 
 /// How a simulator starts.
 #[derive(Debug, Clone)]
@@ -87,25 +85,21 @@ impl Default for SimulatorOptions {
 /// A running simulator; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Simulator {
-    address: SocketAddr,
     server: Server,
-    stop: CancellationToken,
-    task: Option<tokio::task::JoinHandle<io::Result<()>>>,
+    serving: Serving,
 }
 
 impl Simulator {
     /// Starts to serve on loopback, within the current runtime.
     pub async fn start(options: SimulatorOptions) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await?;
-        let address = listener.local_addr()?;
+        let place = Place::take(options.port).await?;
+        let address = place.address;
         let zone = jiff::tz::TimeZone::get(&options.zone).map_err(io::Error::other)?;
         let mut board = Board::new(options.clock, zone);
         seed::fill(&mut board, options.items, options.seed);
         let shared = Shared {
             board,
-            faults: options.faults,
-            counts: BTreeMap::new(),
-            log: Vec::new(),
+            traffic: Traffic::new(options.faults),
             is_cloud: options.is_cloud,
             token: options.token,
             lets_anonymous_read: options.lets_anonymous_read,
@@ -113,23 +107,11 @@ impl Simulator {
             may_edit: true,
             most_rows: options.most_rows,
             index_lag: options.index_lag,
-            busy: 0,
-            most_busy: 0,
             base_url: format!("http://{address}"),
         };
         let server = Server(Arc::new(Mutex::new(shared)));
         let router = Router::new().fallback(server::handle).with_state(server.clone());
-        let service = router.into_make_service_with_connect_info::<Switch>();
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            let serve = axum::serve(CuttableListener(listener), service);
-            tokio::select! {
-                result = serve => result,
-                () = stopped.cancelled() => Ok(()),
-            }
-        });
-        Ok(Self { address, server, stop, task: Some(task) })
+        Ok(Self { server, serving: place.serve(router) })
     }
 
     /// Address of the site: the value for `source.base_url`.
@@ -139,7 +121,7 @@ impl Simulator {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.serving.address
     }
 
     /// Reports an issue now, in wiki markup; returns its id.
@@ -240,7 +222,7 @@ impl Simulator {
 
     /// Puts these faults in the place of all others.
     pub fn set_faults(&self, faults: impl IntoIterator<Item = ActiveFault>) {
-        self.server.lock().faults = faults.into_iter().collect();
+        self.server.lock().traffic.faults = faults.into_iter().collect();
     }
 
     /// Changes the secret that is accepted.
@@ -250,22 +232,16 @@ impl Simulator {
 
     /// Requests so far, control requests not counted.
     pub fn requests(&self) -> u64 {
-        self.server.lock().counts.values().sum()
+        self.server.lock().traffic.total()
     }
 
     /// Requests of one kind so far: `search`, `bulkfetch`, `comment`, `edit`, …
     pub fn requests_of(&self, kind: &str) -> u64 {
-        self.server.lock().counts.get(kind).copied().unwrap_or(0)
+        self.server.lock().traffic.of(kind)
     }
 
     /// Requests answered at the same time at most.
     pub fn most_at_once(&self) -> u32 {
-        self.server.lock().most_busy
-    }
-}
-
-impl Drop for Simulator {
-    fn drop(&mut self) {
-        self.stop.cancel();
+        self.server.lock().traffic.most_at_once()
     }
 }

@@ -12,21 +12,17 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::board::Board;
-use super::fault::{ActiveFault, Fault, anonymous, unauthorized};
+use super::fault::{Fault, anonymous, unauthorized};
 use super::reply::Reply;
 use super::{control, issues, resources, search};
 use crate::simulate::connection::Switch;
-use crate::simulate::fault;
+use crate::simulate::traffic::Traffic;
 
 /// What all requests share.
 #[derive(Debug)]
 pub struct Shared {
     pub board: Board,
-    pub faults: Vec<ActiveFault>,
-    /// Requests by kind.
-    pub counts: BTreeMap<String, u64>,
-    /// Method and path of the latest requests.
-    pub log: Vec<String>,
+    pub traffic: Traffic<Fault>,
     pub is_cloud: bool,
     /// The only secret that is accepted; none: any.
     pub token: Option<String>,
@@ -39,9 +35,6 @@ pub struct Shared {
     pub most_rows: usize,
     /// How late the index is.
     pub index_lag: jiff::SignedDuration,
-    /// Requests that are being answered now, and the most there ever were.
-    pub busy: u32,
-    pub most_busy: u32,
     pub base_url: String,
 }
 
@@ -163,18 +156,17 @@ pub async fn handle(
         return control::handle(&server, &parts.method, rest, &body).into_response();
     }
     let mut asked = Asked::new(&parts, &body);
+    let path = format!("/{}", asked.path.join("/"));
     let (fault, now) = {
         let mut shared = server.lock();
-        shared.busy += 1;
-        shared.most_busy = shared.most_busy.max(shared.busy);
-        (shared.next_fault(&asked), shared.board.now())
+        (shared.traffic.arrived(asked.kind(), &asked.method, &path), shared.board.now())
     };
     asked.takes_numbers = fault != Some(Fault::NoNumbers);
     let replaced = fault.and_then(|fault| fault.answer(now));
     let reply = match (replaced, fault) {
         (Some(reply), _) => reply,
         (None, Some(Fault::Hang)) => {
-            server.lock().busy -= 1;
+            server.lock().traffic.answered();
             std::future::pending().await
         }
         (None, Some(Fault::Reset)) => {
@@ -189,7 +181,7 @@ pub async fn handle(
             fault.map_or(reply.clone(), |fault| fault.bend(reply))
         }
     };
-    server.lock().busy -= 1;
+    server.lock().traffic.answered();
     let accepts = parts.headers.get("accept-encoding").and_then(|value| value.to_str().ok());
     let packs = accepts.is_some_and(|text| text.contains("gzip"));
     let reply = if packs && fault != Some(Fault::Truncated) { reply.packed() } else { reply };
@@ -202,16 +194,6 @@ pub async fn handle(
 }
 
 impl Shared {
-    /// Counts the request and finds the fault for it, if any.
-    fn next_fault(&mut self, asked: &Asked) -> Option<Fault> {
-        let kind = asked.kind();
-        *self.counts.entry(kind.to_owned()).or_default() += 1;
-        if self.log.len() < 10_000 {
-            self.log.push(format!("{} /{}", asked.method, asked.path.join("/")));
-        }
-        fault::next(&mut self.faults, kind)
-    }
-
     fn answer(&mut self, asked: &Asked) -> Reply {
         let served = if self.is_cloud { asked.version != 0 } else { asked.version == 2 };
         if !served {

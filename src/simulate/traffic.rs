@@ -1,0 +1,98 @@
+//! What a simulator keeps about its requests, and the faults it shows: the part of its control
+//! interface that is the same for every tracker.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::fault::{self, ActiveFault, Misbehaviour};
+
+/// Requests whose method and path are kept.
+const LONGEST_LOG: usize = 10_000;
+
+#[derive(Debug)]
+pub struct Traffic<F> {
+    /// The first that fits is shown.
+    pub faults: Vec<ActiveFault<F>>,
+    /// Requests by kind.
+    counts: BTreeMap<String, u64>,
+    /// Method and path of the first requests.
+    log: Vec<String>,
+    busy: u32,
+    most_busy: u32,
+}
+
+impl<F> Traffic<F> {
+    pub const fn new(faults: Vec<ActiveFault<F>>) -> Self {
+        Self { faults, counts: BTreeMap::new(), log: Vec::new(), busy: 0, most_busy: 0 }
+    }
+
+    /// All requests so far, those of the control interface not counted.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// Requests of one kind so far.
+    pub fn of(&self, kind: &str) -> u64 {
+        self.counts.get(kind).copied().unwrap_or(0)
+    }
+
+    /// The most requests that were being answered at the same time.
+    pub const fn most_at_once(&self) -> u32 {
+        self.most_busy
+    }
+
+    /// An answer is on its way.
+    pub const fn answered(&mut self) {
+        self.busy = self.busy.saturating_sub(1);
+    }
+}
+
+impl<F: Misbehaviour> Traffic<F> {
+    /// Counts a request and finds the fault for it, if any.
+    pub fn arrived(&mut self, kind: &str, method: &str, path: &str) -> Option<F> {
+        *self.counts.entry(kind.to_owned()).or_default() += 1;
+        if self.log.len() < LONGEST_LOG {
+            self.log.push(format!("{method} {path}"));
+        }
+        self.busy += 1;
+        self.most_busy = self.most_busy.max(self.busy);
+        fault::next(&mut self.faults, kind)
+    }
+
+    /// Answers a control request about faults and counters, with what is wrong with it; none: it is
+    /// about something else.
+    pub fn steer(
+        &mut self,
+        method: &str,
+        path: &str,
+        value: &Value,
+    ) -> Option<Result<Value, String>> {
+        Some(match (method, path) {
+            ("GET", "faults") => Ok(json!(self.faults)),
+            ("POST", "faults") => {
+                let parsed = match value.as_str() {
+                    Some(text) => text.parse(),
+                    None => serde_json::from_value(value.clone()).map_err(|e| e.to_string()),
+                };
+                parsed.map(|fault| {
+                    self.faults.push(fault);
+                    json!(self.faults)
+                })
+            }
+            ("DELETE", "faults") => {
+                self.faults.clear();
+                Ok(json!([]))
+            }
+            ("GET", "requests") => {
+                Ok(json!({ "total": self.total(), "by_kind": self.counts, "log": self.log }))
+            }
+            ("DELETE", "requests") => {
+                self.counts.clear();
+                self.log.clear();
+                Ok(json!({}))
+            }
+            _ => return None,
+        })
+    }
+}
