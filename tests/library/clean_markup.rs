@@ -175,7 +175,6 @@ fn what_nobody_sees_does_not_come_through() {
     let documents = hidden_by_colour()
         .into_iter()
         .chain(hidden_in_attributes())
-        .into_iter()
         .map(|content| (Format::Adf, document(content)));
     let wiki = HIDDEN_IN_WIKI.iter().map(|raw| (Format::Wiki, (*raw).to_owned()));
     let markdown = HIDDEN_IN_MARKDOWN.iter().map(|raw| (Format::RawMarkdown, (*raw).to_owned()));
