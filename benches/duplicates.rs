@@ -105,7 +105,7 @@ async fn offered(issues: &[Issue], groups: &HashMap<i64, i64>) -> Offered {
         offered.neighbours += found.len();
         // The lines of the known items, and their numbers in the item's tag.
         let numbers: String = found.iter().map(|known| format!(" {}", known.id)).collect();
-        let tokens = estimate_tokens(&known_text(&found)) + estimate_tokens(&numbers);
+        let tokens = estimate_tokens(&known_text(&found, None)) + estimate_tokens(&numbers);
         offered.tokens += usize::try_from(tokens).unwrap();
         if let Some(group) = groups.get(&issue.id) {
             let same = earlier.entry(*group).or_default();

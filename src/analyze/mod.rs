@@ -39,11 +39,11 @@ pub fn render(
     config: &Analyze,
     fence: &Fence,
 ) -> Result<Rendered, PromptError> {
-    let Background { parent, earlier, similar, links, files } = request.background;
+    let Background { parent, earlier, similar, links, files, .. } = request.background;
     let item = item_text(request.item, parent.as_deref(), Detail::Full, config.max_item_tokens);
     let earlier = earlier.as_ref().map(|earlier| earlier_text(earlier, Detail::Full));
     let earlier = fence.guard(&earlier.unwrap_or_default());
-    let known = fence.guard(&known_text(similar));
+    let known = fence.guard(&known_text(similar, Some(&request.item.facts.key)));
     let (links, files) = (fence.guard(links), fence.guard(files));
     let max_files_read = config.max_files_read;
     let overview = fence.guard(request.overview).trim().to_owned();
@@ -90,9 +90,11 @@ fn verdict_text(verdict: &Verdict) -> String {
             text.push_str(&format!("\n{name}: {}", words.join(", ")));
         }
     }
-    if !verdict.related.is_empty() {
-        let ids: Vec<String> = verdict.related.iter().map(ToString::to_string).collect();
-        text.push_str(&format!("\nrelated items: {}", ids.join(", ")));
+    let here = verdict.related.iter().map(ToString::to_string);
+    let elsewhere = verdict.related_elsewhere.iter().map(ToString::to_string);
+    let related: Vec<String> = here.chain(elsewhere).collect();
+    if !related.is_empty() {
+        text.push_str(&format!("\nrelated items: {}", related.join(", ")));
     }
     text
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::many::each;
 use super::{clean_both, trim};
 use crate::model::{
     Alarms, CleanField, CleanItem, Doubt, Doubtful, Doubts, Format, TextStats, WorkItem,
@@ -88,7 +89,7 @@ pub fn clean_item(mut item: WorkItem, budget: &Budget) -> CleanItem {
 pub fn clean_items(
     items: Vec<WorkItem>,
     budget: &Budget,
-    is_out_of_time: impl Fn() -> bool,
+    is_out_of_time: impl Fn() -> bool + Sync,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
     clean_each(items, |item| match is_out_of_time() {
         true => without_time(item),
@@ -98,14 +99,17 @@ pub fn clean_items(
 
 fn clean_each(
     items: Vec<WorkItem>,
-    clean: impl Fn(WorkItem) -> CleanItem,
+    clean: impl Fn(WorkItem) -> CleanItem + Sync,
 ) -> (Vec<CleanItem>, Vec<WorkItem>) {
-    let (mut cleaned, mut failed) = (Vec::with_capacity(items.len()), Vec::new());
-    for item in items {
+    let done = each(items, |item| {
         let kept = item.clone();
-        match catch_unwind(AssertUnwindSafe(|| clean(item))) {
+        catch_unwind(AssertUnwindSafe(|| clean(item))).map_err(|_| Box::new(kept))
+    });
+    let (mut cleaned, mut failed) = (Vec::with_capacity(done.len()), Vec::new());
+    for one in done {
+        match one {
             Ok(item) => cleaned.push(item),
-            Err(_) => failed.push(kept),
+            Err(kept) => failed.push(*kept),
         }
     }
     (cleaned, failed)

@@ -44,6 +44,7 @@ mod item;
 mod leave;
 mod link;
 mod list;
+mod many;
 mod markdown;
 mod parse;
 mod sink;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::show::render_surroundings;
 use crate::event::Decision;
 use crate::model::text::{clip, in_words};
 use crate::model::tokens_of_bytes;
@@ -83,4 +84,8 @@ fn render_prompt(text: &mut String, prompt: &DryRunPrompt) {
         prompt.system.trim_end(),
         prompt.user.trim_end()
     );
+    if let Some(read) = prompt.surroundings.as_ref().map(|read| render_surroundings(read)) {
+        let read = if read.is_empty() { "\nnone" } else { &read };
+        let _: std::fmt::Result = writeln!(text, "[links and files]{read}");
+    }
 }

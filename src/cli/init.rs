@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
-use serde::Serialize;
-
 use super::confirm::confirm;
 use super::error::CommandError;
 use super::init_checks::{
     OFF, check_address, check_agent, check_budget, check_cron, check_dashboard, check_first_run,
     check_zone,
 };
+use super::init_sources::{NamedSource, also, entries};
+pub use super::init_written::Written;
+use super::init_written::{still_to_set, trackers};
 use crate::config::{FlagValue, render_init};
 use crate::report::moment::local_zone_name;
 
@@ -29,6 +30,10 @@ pub struct InitArgs {
     /// Project to watch
     #[arg(long)]
     pub project: Option<String>,
+    /// Another project, with the URL of its tracker; may be given several times. A URL that does
+    /// not tell its kind has it before it, such as `jira:https://tracker.contoso.com`
+    #[arg(long, num_args = 2, value_names = ["URL", "PROJECT"], action = clap::ArgAction::Append)]
+    pub also: Vec<String>,
     /// Code base to analyse
     #[arg(long, value_name = "DIR")]
     pub repository: Option<PathBuf>,
@@ -70,6 +75,7 @@ pub fn wants_to_be_asked(args: &InitArgs) -> bool {
         && args.kind.is_none()
         && args.base_url.is_none()
         && args.project.is_none()
+        && args.also.is_empty()
         && args.repository.is_none()
         && args.cron.is_none()
         && args.timezone.is_none()
@@ -96,13 +102,7 @@ pub fn ask(
         "",
         check_address,
     )?;
-    args.kind = args.kind.or_else(|| args.base_url.as_deref().and_then(kind_of).map(str::to_owned));
-    let project = match args.kind.as_deref() {
-        Some("github") => "Repository to watch, as owner/repository",
-        Some("jira") => "Key of the project to watch, such as SHOP",
-        _ => "Project to watch",
-    };
-    args.project = asking.question(project, "", any)?;
+    args.project = asking.question(first_source(&args).question(), "", any)?;
     let repository = asking.question("Folder of the code base to analyse", ".", |answer| {
         match Path::new(answer).is_dir() {
             true => Ok(()),
@@ -136,26 +136,8 @@ pub fn ask(
     if args.agent.as_deref().is_some_and(|agent| agent != "claude") {
         args.model = asking.question("Model of that agent, for triage and analyses", "", any)?;
     }
+    args.also = asking.more_sources()?;
     Ok(args)
-}
-
-/// Which tracker an address belongs to, where it tells; none: Azure DevOps.
-fn kind_of(address: &str) -> Option<&'static str> {
-    let rest = address.split_once("://")?.1;
-    let host = rest.split('/').next().unwrap_or_default();
-    let github = host.contains("github") || host.ends_with(".ghe.com") || rest.contains("/api/v3");
-    let jira =
-        host.ends_with(".atlassian.net") || host == "api.atlassian.com" || rest.contains("jira");
-    github.then_some("github").or_else(|| jira.then_some("jira"))
-}
-
-/// The variable of the credential and the condition that a kind begins with, if not Azure DevOps'.
-fn start_of(kind: Option<&str>) -> Option<(&'static str, &'static str)> {
-    match kind? {
-        "github" => Some(("GITHUB_TOKEN", "")),
-        "jira" => Some(("JIRA_TOKEN", "statusCategory != Done")),
-        _ => None,
-    }
 }
 
 /// Flags are validated like answers.
@@ -182,6 +164,20 @@ struct Asking<'a, I, O> {
 }
 
 impl<I: BufRead, O: Write> Asking<'_, I, O> {
+    /// Asks for further sources until there are no more: the values of `--also`.
+    fn more_sources(&mut self) -> Result<Vec<String>, CommandError> {
+        let mut more = Vec::new();
+        let is_source = |answer: &str| NamedSource::at(answer, None).map(drop);
+        while let Some(address) =
+            self.question("URL of a tracker to watch as well; empty for none", "", is_source)?
+        {
+            let source = NamedSource::at(&address, None).unwrap_or_default();
+            let project = self.question(source.question(), "", |_| Ok(()))?;
+            more.extend([address, project.unwrap_or_default()]);
+        }
+        Ok(more)
+    }
+
     /// Asks until the answer is good.
     fn question(
         &mut self,
@@ -208,41 +204,6 @@ impl<I: BufRead, O: Write> Asking<'_, I, O> {
     }
 }
 
-/// What the command did.
-#[derive(Debug, Serialize)]
-pub struct Written {
-    /// Where; none if the file is only printed.
-    pub file: Option<PathBuf>,
-    /// Required keys that have no value yet.
-    pub still_to_set: Vec<&'static str>,
-    /// The variable that the agent's credential belongs in.
-    pub credential: &'static str,
-    /// The file's text, if it is only printed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The variable that the tracker's credential belongs in.
-    pub tracker: &'static str,
-}
-
-impl Written {
-    /// For a terminal.
-    pub fn render(&self) -> String {
-        let Some(file) = &self.file else { return self.text.clone().unwrap_or_default() };
-        let missing = match self.still_to_set.is_empty() {
-            true => String::new(),
-            false => format!("set {} in it, ", self.still_to_set.join(", ")),
-        };
-        format!(
-            "Wrote {}.\nNext: {missing}export {tracker} and {credential},\ncheck the \
-             setup with `heartbeat doctor`, preview a run with `heartbeat --dry-run`, and start \
-             with `heartbeat --once`.\n",
-            file.display(),
-            tracker = self.tracker,
-            credential = self.credential,
-        )
-    }
-}
-
 /// Asks for a yes on the terminal.
 pub fn agrees(question: &str) -> Result<bool, CommandError> {
     confirm(question, false)
@@ -251,18 +212,20 @@ pub fn agrees(question: &str) -> Result<bool, CommandError> {
 /// Writes the file to `path`, or only renders it. `more` are keys given by `--set`.
 pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, CommandError> {
     check(args)?;
-    let mut answers = answers(args);
+    let sources = sources(args)?;
+    let mut answers = answers(args, &sources);
     answers.extend(more.iter().map(|flag| (flag.key.clone(), flag.value.clone())));
-    let text = render_init(&answers)?;
-    let still_to_set = still_to_set(&answers);
+    let mut text = render_init(&answers)?;
+    let still_to_set = still_to_set(&answers, &sources);
+    if sources.len() > 1 {
+        text.push_str(&entries(&sources));
+    }
     let credential = match args.agent.as_deref() {
         Some("codex") => "OPENAI_API_KEY",
         Some("copilot") => "COPILOT_GITHUB_TOKEN",
         _ => "ANTHROPIC_API_KEY",
     };
-    let kind = answers.iter().rev().find(|(key, _)| key == "source.kind");
-    let tracker = start_of(kind.and_then(|(_, value)| value.as_str()));
-    let tracker = tracker.map_or("AZURE_DEVOPS_PAT", |(variable, _)| variable);
+    let tracker = trackers(&answers, &sources);
     if args.print {
         return Ok(Written { file: None, still_to_set, tracker, credential, text: Some(text) });
     }
@@ -285,21 +248,20 @@ pub fn run(args: &InitArgs, more: &[FlagValue], path: &Path) -> Result<Written, 
     Ok(Written { file: Some(path.to_owned()), still_to_set, tracker, credential, text: None })
 }
 
-/// Required keys that were not given.
-fn still_to_set(answers: &[(String, Value)]) -> Vec<&'static str> {
-    let given = |key: &str| answers.iter().any(|(answered, _)| answered == key);
-    let other = answers.iter().any(|(key, value)| {
-        key == "agent.kind" && value.as_str().is_some_and(|kind| kind != "claude")
-    });
-    let models = ["triage.model", "analyze.model"].into_iter().filter(|_| other);
-    ["source.base_url", "source.project", "repository.path"]
-        .into_iter()
-        .chain(models)
-        .filter(|key| !given(key))
-        .collect()
+fn first_source(args: &InitArgs) -> NamedSource {
+    let InitArgs { kind, base_url, project, .. } = args.clone();
+    NamedSource { kind, base_url, project }
 }
 
-fn answers(args: &InitArgs) -> Vec<(String, Value)> {
+/// The source of the flags and those beside it.
+fn sources(args: &InitArgs) -> Result<Vec<NamedSource>, CommandError> {
+    let more = also(&args.also)?;
+    let first = first_source(args);
+    let named = more.is_empty() || first != NamedSource::default();
+    Ok(Some(first).filter(|_| named).into_iter().chain(more).collect())
+}
+
+fn answers(args: &InitArgs, sources: &[NamedSource]) -> Vec<(String, Value)> {
     let text = |key: &str, value: &Option<String>| {
         value.clone().map(|value| (key.to_owned(), Value::String(value)))
     };
@@ -308,16 +270,9 @@ fn answers(args: &InitArgs) -> Vec<(String, Value)> {
         value.map(|value| (key.to_owned(), Value::Float(amount(value))))
     };
     let repository = args.repository.as_ref().map(|path| path.to_string_lossy().into_owned());
-    let kind = args.kind.clone();
-    let kind = kind.or_else(|| args.base_url.as_deref().and_then(kind_of).map(str::to_owned));
-    let (variable, condition) = start_of(kind.as_deref()).unzip();
-    let (variable, condition) = (variable.map(str::to_owned), condition.map(str::to_owned));
-    [
-        text("source.kind", &kind),
-        text("source.token_env", &variable),
-        text("source.where", &condition),
-        text("source.base_url", &args.base_url),
-        text("source.project", &args.project),
+    let only = if let [only] = sources { only.keys() } else { Vec::new() };
+    let only = only.into_iter().map(|(key, value)| (format!("source.{key}"), Value::from(value)));
+    let rest = [
         text("repository.path", &repository),
         text("schedule.cron", &args.cron),
         text("schedule.timezone", &args.timezone),
@@ -329,10 +284,8 @@ fn answers(args: &InitArgs) -> Vec<(String, Value)> {
         dollars("budget.per_day", args.budget.as_ref()),
         // A run may not spend more than a day.
         dollars("budget.per_run", args.budget.as_ref().filter(|day| amount(day) < PER_RUN)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    only.chain(rest.into_iter().flatten()).collect()
 }
 
 #[cfg(test)]
@@ -344,6 +297,7 @@ mod tests {
             kind: None,
             base_url: None,
             project: None,
+            also: Vec::new(),
             repository: None,
             cron: None,
             timezone: None,
@@ -355,6 +309,11 @@ mod tests {
             print: false,
             force: false,
         }
+    }
+
+    fn file_of(args: &InitArgs) -> String {
+        let args = InitArgs { print: true, ..args.clone() };
+        run(&args, &[], Path::new("/nowhere")).unwrap().text.unwrap()
     }
 
     fn talk(words: &str) -> (InitArgs, String) {
@@ -371,7 +330,7 @@ mod tests {
             folder.path().display()
         );
         let (args, _) = talk(&words);
-        let text = render_init(&answers(&args)).unwrap();
+        let text = file_of(&args);
         let config: crate::settings::Config = toml::from_str(&text).unwrap();
         assert_eq!(config.source.project, "Parcel");
         assert_eq!(config.schedule.timezone, "Europe/Berlin");
@@ -381,8 +340,7 @@ mod tests {
     #[test]
     fn the_first_run_the_dashboard_and_the_budget_are_asked_for() {
         let (args, said) = talk("https://x\nP\n.\n\nUTC\nall\nprocess\nyes\noff\nmuch\n3.5\n");
-        let config: crate::settings::Config =
-            toml::from_str(&render_init(&answers(&args)).unwrap()).unwrap();
+        let config: crate::settings::Config = toml::from_str(&file_of(&args)).unwrap();
         assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Process);
         assert_eq!(config.http.listen, "");
         let limits = (config.budget.per_day.dollars(), config.budget.per_run.dollars());
@@ -392,13 +350,11 @@ mod tests {
         }
         let (other, said) = talk("https://x\nP\n.\n\nUTC\n\noff\n\ngemini\ncopilot\ngpt-5.6-sol\n");
         assert!(said.contains("write claude, codex or copilot"), "{said}");
-        let config: crate::settings::Config =
-            toml::from_str(&render_init(&answers(&other)).unwrap()).unwrap();
+        let config: crate::settings::Config = toml::from_str(&file_of(&other)).unwrap();
         assert_eq!(config.agent.kind, crate::settings::AgentKind::Copilot);
         assert_eq!((&*config.triage.model, &*config.analyze.model), ("gpt-5.6-sol", "gpt-5.6-sol"));
         let (usual, _) = talk("https://x\nP\n.\n\nUTC\n\n\n\n");
-        let config: crate::settings::Config =
-            toml::from_str(&render_init(&answers(&usual)).unwrap()).unwrap();
+        let config: crate::settings::Config = toml::from_str(&file_of(&usual)).unwrap();
         assert_eq!(config.http.listen, "127.0.0.1:7979");
         assert_eq!(config.schedule.first_run, crate::settings::FirstRun::Baseline);
     }
@@ -413,8 +369,7 @@ mod tests {
         ] {
             let (args, said) = talk(&format!("{address}\ncontoso/shop\n.\n\nUTC\n\n\n\n"));
             assert_eq!(said.contains("owner/repository"), github, "{said}");
-            let config: crate::settings::Config =
-                toml::from_str(&render_init(&answers(&args)).unwrap()).unwrap();
+            let config: crate::settings::Config = toml::from_str(&file_of(&args)).unwrap();
             let is_github = config.source.kind == crate::settings::SourceKind::Github;
             assert_eq!(is_github, github, "{address}");
             assert_eq!(config.source.token_env == "GITHUB_TOKEN", github);
@@ -427,12 +382,39 @@ mod tests {
         for address in ["https://contoso.atlassian.net", "https://contoso.com/jira"] {
             let (args, said) = talk(&format!("{address}\nSHOP\n.\n\nUTC\n\n\n\n"));
             assert!(said.contains("such as SHOP"), "{said}");
-            let config: crate::settings::Config =
-                toml::from_str(&render_init(&answers(&args)).unwrap()).unwrap();
+            let config: crate::settings::Config = toml::from_str(&file_of(&args)).unwrap();
             assert_eq!(config.source.kind, crate::settings::SourceKind::Jira);
             assert_eq!(config.source.token_env, "JIRA_TOKEN");
             assert_eq!(config.source.where_clause, "statusCategory != Done");
         }
+    }
+
+    #[test]
+    fn further_sources_are_asked_for_and_make_a_file_that_loads() {
+        let words = "https://dev.azure.com/contoso\nShop\n.\n\nUTC\n\n\n\n\n\
+                     nonsense\nhttps://api.github.com\ncontoso/shop\n\
+                     jira:https://tracker.contoso.com\nSHOP\n\n";
+        let (args, said) = talk(words);
+        for part in ["as owner/repository", "such as SHOP", "a URL starts with https://"] {
+            assert!(said.contains(part), "{said}");
+        }
+        let written = run(&InitArgs { print: true, ..args }, &[], Path::new("/nowhere")).unwrap();
+        assert_eq!(written.tracker, "AZURE_DEVOPS_PAT, GITHUB_TOKEN, JIRA_TOKEN");
+        assert_eq!(written.still_to_set, Vec::<String>::new());
+        let text = written.text.unwrap();
+        assert_eq!(text.matches("[[sources]]\nname").count(), 3, "{text}");
+        // The same by flags.
+        let also =
+            ["https://api.github.com", "contoso/shop", "jira:https://tracker.contoso.com", "SHOP"];
+        let flags = InitArgs {
+            base_url: Some("https://dev.azure.com/contoso".into()),
+            project: Some("Shop".into()),
+            also: also.map(str::to_owned).to_vec(),
+            ..no_answers()
+        };
+        let entries = |text: &str| text.split_once("\n# The sources.").unwrap().1.to_owned();
+        assert_eq!(entries(&file_of(&flags)), entries(&text));
+        assert!(!wants_to_be_asked(&flags));
     }
 
     #[test]
@@ -465,12 +447,6 @@ mod tests {
         };
         let text = run(&InitArgs { print: true, ..no_answers() }, &[two], path).unwrap();
         assert!(text.render().contains("max_live_sessions = 2"), "{text:?}");
-    }
-
-    #[test]
-    fn what_is_still_to_do_leaves_out_what_is_done() {
-        let given = ("source.project".to_owned(), Value::from("P"));
-        assert_eq!(still_to_set(&[given]), ["source.base_url", "repository.path"]);
     }
 
     #[test]

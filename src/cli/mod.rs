@@ -14,6 +14,8 @@ mod dry;
 mod feedback;
 mod init;
 mod init_checks;
+mod init_sources;
+mod init_written;
 mod invocation;
 mod items;
 pub mod selftest;

@@ -8,7 +8,7 @@ use super::error::CommandError;
 use crate::analyze;
 use crate::event::fold::RunView;
 use crate::event::{Event, Recorded};
-use crate::model::text::{clip, in_words, seconds};
+use crate::model::text::{clip, in_words, seconds, size};
 use crate::model::{Alarms, ItemId, ItemKey, ReadSurroundings, SessionTranscript, TranscriptLine};
 use crate::report::fixes::{fix_line, stale_line};
 use crate::report::lines::{line, short_key};
@@ -195,13 +195,15 @@ fn newest_surroundings(events: &[Recorded]) -> Option<ReadSurroundings> {
     })
 }
 
-fn render_surroundings(read: &ReadSurroundings) -> String {
+/// A line for each link and file, each with a line break before it.
+pub(super) fn render_surroundings(read: &ReadSurroundings) -> String {
     let ReadSurroundings { items, changes, files, left_out } = read;
     let mut text = String::new();
     for item in items {
         let title = item.title.as_deref().unwrap_or("cannot be read");
         let (kind, title) = (in_words(item.kind), clip(title, 80));
-        let _: std::fmt::Result = write!(text, "\n{kind}: #{} {title} {}", item.id, item.url);
+        let name = clip(&item.name(), 80);
+        let _: std::fmt::Result = write!(text, "\n{kind}: {name} {title} {}", item.url);
     }
     for change in changes {
         let (kind, id) = (in_words(change.kind), clip(&change.id, 10));
@@ -209,7 +211,7 @@ fn render_surroundings(read: &ReadSurroundings) -> String {
         let _: std::fmt::Result = write!(text, "\n{kind}: {id} {state} {title}");
     }
     for file in files {
-        let size = file.size.map(|size| format!(" ({size} bytes)")).unwrap_or_default();
+        let size = file.size.map(|bytes| format!(" ({})", size(bytes))).unwrap_or_default();
         let name = clip(&file.name, 60);
         let _: std::fmt::Result = write!(text, "\nattached: {name}{size}: {}", file.fate);
     }

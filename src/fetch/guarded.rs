@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    AsOf, FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, LinkedItem,
-    Notebook, Page, Pages, Source,
+    AsOf, FailureClass, FetchError, FetchRequest, FinishedItem, FinishedRequest, ItemFile,
+    LinkedItem, Notebook, Page, Pages, Source,
 };
 use crate::breaker::{Admission, Signal, TRACKER};
 use crate::clock::Clock;
@@ -231,9 +231,16 @@ impl Source for Guarded {
         self.inner.still_matching(ids)
     }
 
-    /// These bypass the breaker as well: an analysis goes on without them.
+    /// These bypass the breaker as well: triage and analysis go on without them.
     fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
         self.inner.surroundings(id)
+    }
+
+    fn attached_files(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
+        self.inner.attached_files(ids)
     }
 
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {

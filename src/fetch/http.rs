@@ -1,6 +1,8 @@
 //! Requests to a tracker of any kind: one at a time per organisation, bounded, retried where that
 //! is safe, and classified when they fail. What differs between trackers is in [`Dialect`].
 
+mod download;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use backon::Retryable;
 use jiff::Timestamp;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::{Mutex, MutexGuard};
@@ -22,6 +24,8 @@ use super::{Cause, Connection, FetchError, client, json};
 use crate::clock::Clock;
 use crate::model::{FailureClass, Foreign, RateLimit};
 use crate::settings::Source;
+
+pub(super) use download::Wanted;
 
 /// A run waits this long for the tracker's "not before"; beyond it, the run ends.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -319,45 +323,6 @@ impl Http {
         }
         tracing::debug!(status = head.status, class = failure.class.into_str(), "request failed");
         Err(failure)
-    }
-
-    /// The bytes at an address of this tracker, never more than `limit`. An answer that leads
-    /// elsewhere is not followed: the credential goes to this tracker only.
-    pub async fn download(&self, url: Url, what: &str, limit: u64) -> Result<Vec<u8>, Failure> {
-        let mut turn = self.turn.lock().await;
-        self.wait_until_allowed(&turn).await?;
-        let secret = self.credential.current().await?;
-        let request = self.dialect.prepare(self.client.get(url), secret.expose_secret().trim());
-        let anything = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]);
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let sent = request.headers(anything).send().await;
-        let mut response = sent.map_err(|error| self.unreachable(error))?;
-        let headers = response.headers().clone();
-        let head = Head { status: response.status().as_u16(), headers, at: self.now() };
-        self.record_limits(self.dialect.limits(&head), &mut turn).await?;
-        let refused = |why: String| Failure::new(FailureClass::Config, format!("not read: {why}"));
-        match head.status {
-            200 => {}
-            300..=399 => {
-                let to = head.header(LOCATION.as_str()).unwrap_or_default();
-                let to = Url::parse(&to).ok().and_then(|url| url.host_str().map(str::to_owned));
-                let to = to.unwrap_or_else(|| "another address".to_owned());
-                return Err(refused(format!("{what} leads to {to}, which is not followed")));
-            }
-            status => return Err(refused(format!("the tracker answered {status} for {what}"))),
-        }
-        let too_large = || refused(format!("{what} is larger than {limit} bytes"));
-        if response.content_length().is_some_and(|length| length > limit) {
-            return Err(too_large());
-        }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(error))? {
-            if (body.len() as u64).saturating_add(chunk.len() as u64) > limit {
-                return Err(too_large());
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
     }
 
     /// Waits for a "not before" that is near; a far one ends the run.

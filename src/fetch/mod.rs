@@ -8,6 +8,7 @@
 
 pub mod ado;
 mod ahead;
+mod around;
 mod client;
 mod credential;
 mod failure;
@@ -109,6 +110,9 @@ pub struct CurrentState {
     pub changed_at: Timestamp,
 }
 
+/// A file and the item it is attached to.
+pub type ItemFile = (ItemId, Attachment);
+
 /// A tracker that work items are read from.
 pub trait Source: Send + Sync {
     /// Starts to read. Nothing is fetched before the first [`Pages::next`].
@@ -175,6 +179,15 @@ pub trait Source: Send + Sync {
     /// files. Bounded, and read once for an item that is about to be analysed. `None` if the source
     /// knows of none.
     fn surroundings(&self, _id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Names and sizes of the files that are attached to these items, in a few light requests and
+    /// without the files. `None` if the source has no such request.
+    fn attached_files(
+        &self,
+        _ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
         Box::pin(async { Ok(None) })
     }
 

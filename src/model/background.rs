@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{Finding, ItemId, Phase, Verdict};
+use super::{Finding, ItemId, ItemKey, Phase, Verdict};
 
 /// What the state knows about an item.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Background {
     pub links: String,
     /// Attached pictures and texts; only for an analysis.
     pub files: String,
+    /// Names and sizes of attached files in a line; only for triage.
+    pub file_names: String,
 }
 
 /// What was said about an item before.
@@ -34,6 +36,8 @@ pub struct Earlier {
 /// An item as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTitle {
+    pub key: ItemKey,
+    /// What a prompt calls it: its own number, or one that stands for it.
     pub id: ItemId,
     pub phase: Phase,
     pub title: String,

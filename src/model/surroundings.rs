@@ -24,7 +24,11 @@ pub enum LinkKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkedItem {
     pub kind: LinkKind,
-    pub id: ItemId,
+    /// Its number in this source; none for one of another organisation, repository or tracker.
+    pub id: Option<ItemId>,
+    /// What people call it, such as `contoso/shop#42`; none: its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
     /// None: it may not be read, or is gone.
     pub title: Option<String>,
     pub item_type: String,
@@ -34,6 +38,23 @@ pub struct LinkedItem {
     /// What a parent says, raw.
     #[serde(skip)]
     pub text: Option<TextField>,
+}
+
+impl LinkedItem {
+    /// One of which nothing is known yet but what it is to the item.
+    pub fn new(kind: LinkKind, id: Option<ItemId>, handle: Option<String>) -> Self {
+        let (item_type, state, url) = (String::new(), String::new(), String::new());
+        Self { kind, id, handle, title: None, item_type, state, url, text: None }
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> String {
+        match (&self.handle, self.id) {
+            (Some(handle), _) => handle.clone(),
+            (None, Some(id)) => format!("#{id}"),
+            (None, None) => self.url.clone(),
+        }
+    }
 }
 
 /// What a change of the code is in the tracker.
@@ -63,6 +84,14 @@ pub struct LinkedChange {
     pub commit: Option<String>,
     /// Files it touched, the first of them.
     pub files: Vec<String>,
+}
+
+impl LinkedChange {
+    /// One of which nothing is known yet but where it is.
+    pub fn new(kind: ChangeKind, id: String, place: String) -> Self {
+        let (title, state) = (String::new(), String::new());
+        Self { kind, id, place, title, state, commit: None, files: Vec::new() }
+    }
 }
 
 /// A file attached to an item, or shown in its texts.

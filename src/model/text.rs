@@ -22,11 +22,20 @@ pub fn seconds(ms: u64) -> String {
     }
 }
 
+/// Bytes as people read them.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde::Serialize;
 
-    use super::in_words;
+    use super::{in_words, size};
     use crate::event::{Decision, Event, LiveVerdict, Reason, RunOutcome, Trigger};
     use crate::model::{
         BreakerState, Complexity, Confidence, FailureClass, FailureKind, Outcome, Phase, Stage,
@@ -52,6 +61,11 @@ mod tests {
         assert_eq!(BreakerState::Closed.into_str(), in_json(BreakerState::Closed, Some("is")));
         let event = Event::ConfigBroken { message: String::new() };
         assert_eq!(event.into_str(), in_json(&event, Some("event")));
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!([999, 1_000, 1_999_999].map(size), ["999 bytes", "1 kB", "1.9 MB"]);
     }
 
     #[test]

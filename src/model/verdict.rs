@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confidence, ItemId};
+use super::{Confidence, ItemId, ItemKey};
 
 /// How much work an item looks like.
 #[derive(
@@ -49,6 +49,9 @@ pub struct Verdict {
     /// Items that one change or decision settles together with it.
     #[serde(default)]
     pub related: Vec<ItemId>,
+    /// The same of other sources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related_elsewhere: Vec<ItemKey>,
     /// English words and likely names in the code by which to find the places that matter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub terms: Vec<String>,
@@ -70,6 +73,19 @@ pub struct Duplicate {
     pub id: ItemId,
     /// Empty in verdicts of earlier versions.
     pub why: String,
+    /// The source it is in, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+impl Duplicate {
+    /// The item that is meant, in a verdict on `own`.
+    pub fn key(&self, own: &ItemKey) -> ItemKey {
+        match &self.source {
+            Some(source) => ItemKey::new(source, self.id),
+            None => own.of_same_source(self.id),
+        }
+    }
 }
 
 /// Verdicts of earlier versions have only the number.
@@ -77,14 +93,19 @@ pub struct Duplicate {
 #[serde(untagged)]
 enum StoredDuplicate {
     Number(ItemId),
-    Explained { id: ItemId, why: String },
+    Explained {
+        id: ItemId,
+        why: String,
+        #[serde(default)]
+        source: Option<String>,
+    },
 }
 
 impl From<StoredDuplicate> for Duplicate {
     fn from(stored: StoredDuplicate) -> Self {
         match stored {
-            StoredDuplicate::Number(id) => Self { id, why: String::new() },
-            StoredDuplicate::Explained { id, why } => Self { id, why },
+            StoredDuplicate::Number(id) => Self { id, why: String::new(), source: None },
+            StoredDuplicate::Explained { id, why, source } => Self { id, why, source },
         }
     }
 }
@@ -99,11 +120,18 @@ impl Verdict {
             modules: Vec::new(),
             reason: reason.into(),
             related: Vec::new(),
+            related_elsewhere: Vec::new(),
             terms: Vec::new(),
             confidence: None,
             doubt: String::new(),
             duplicates: Vec::new(),
         }
+    }
+
+    /// The items that belong together with `own`, which this verdict is about.
+    pub fn related_keys(&self, own: &ItemKey) -> Vec<ItemKey> {
+        let here = self.related.iter().map(|id| own.of_same_source(*id));
+        here.chain(self.related_elsewhere.iter().cloned()).collect()
     }
 
     /// Every text in it that the agent wrote.

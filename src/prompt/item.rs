@@ -2,7 +2,8 @@
 //! fenced yet.
 
 use crate::model::{
-    BYTES_PER_TOKEN, CleanItem, Earlier, Finding, KnownTitle, Links, Verdict, tokens_of_bytes,
+    BYTES_PER_TOKEN, CleanItem, Earlier, Finding, ItemKey, KnownTitle, Links, Verdict,
+    tokens_of_bytes,
 };
 
 /// How much is shown of another item's title.
@@ -192,11 +193,19 @@ fn finding_text(finding: &Finding, detail: Detail) -> String {
     text
 }
 
-/// Other items, one per line: `17 | done | Total is wrong`.
-pub fn known_text<'a>(known: impl IntoIterator<Item = &'a KnownTitle>) -> String {
+/// Other items, one per line: `17 | done | Total is wrong`; those of another source than `own` with
+/// its name. Without `own` they have the numbers of their batch.
+pub fn known_text<'a>(
+    known: impl IntoIterator<Item = &'a KnownTitle>,
+    own: Option<&ItemKey>,
+) -> String {
     let line = |known: &KnownTitle| {
         let phase: &str = known.phase.into();
-        format!("{} | {phase} | {}", known.id, cut_line(&known.title, LONGEST_TITLE))
+        let name = match own {
+            Some(own) if own.source() != known.key.source() => known.key.to_string(),
+            _ => known.id.to_string(),
+        };
+        format!("{name} | {phase} | {}", cut_line(&known.title, LONGEST_TITLE))
     };
     known.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }

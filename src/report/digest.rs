@@ -238,10 +238,10 @@ async fn duplicates(
 
 /// Items that belong together, by triage's word.
 pub fn related(judged: &[JudgedItem]) -> Vec<Vec<JudgedItem>> {
-    let verdicts: Vec<_> = judged.iter().map(|item| item.verdict.clone()).collect();
-    let item = |id| judged.iter().find(|item| item.verdict.id == id).cloned();
+    let verdicts = judged.iter().map(|item| (&item.key, &item.verdict));
+    let item = |key| judged.iter().find(|item| item.key == key).cloned();
     let named = |group: Vec<_>| group.into_iter().filter_map(item).collect::<Vec<JudgedItem>>();
-    let groups = triage::related_groups(&verdicts).into_iter().map(named);
+    let groups = triage::related_groups(verdicts).into_iter().map(named);
     groups.filter(|group| group.len() > 1).collect()
 }
 

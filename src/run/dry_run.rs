@@ -8,11 +8,10 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::surroundings::Gathered;
-use super::{Publishing, RunContext, RunError, analyse, sources, triage};
+use super::{Publishing, RunContext, RunError, analyse, sources, surroundings, triage};
 use crate::dedupe::{QueuedItem, Queues, in_order};
 use crate::event::{Decision, Event, Reason};
-use crate::model::{Alarms, CleanItem, ItemKey, Stage, TextStats, Usd};
+use crate::model::{Alarms, CleanItem, ItemKey, ReadSurroundings, Stage, TextStats, Usd};
 use crate::prompt::Rendered;
 
 /// Events read from the log in one go.
@@ -78,6 +77,9 @@ pub struct DryRunPrompt {
     pub system: String,
     /// The rest.
     pub user: String,
+    /// Links and files that the session would get, and what becomes of each file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surroundings: Option<Box<ReadSurroundings>>,
 }
 
 /// Reads and plans, renders the prompts, and stops there. The journal must be on a copy of the
@@ -173,9 +175,11 @@ async fn deep_prompts(
         let cx = &cx.for_item(item.facts());
         match analyse::context_for(cx, item).await {
             Ok(context) => {
-                let words = analyse::prompt(cx, item, &context, &Gathered::default()).await?;
+                let around = surroundings::gather(cx, item, &context.root).await;
+                let words = analyse::prompt(cx, item, &context, &around).await?;
                 let worst_case = cx.config.analyze.max_cost;
-                prompts.push(prompt(Stage::Deep, Some(item.key().clone()), words, worst_case));
+                let prompt = prompt(Stage::Deep, Some(item.key().clone()), words, worst_case);
+                prompts.push(DryRunPrompt { surroundings: around.read, ..prompt });
             }
             Err(missing) => {
                 let missing = missing.to_string();
@@ -207,5 +211,6 @@ async fn check_write_back(cx: &RunContext, queue: &[QueuedItem]) -> Option<Strin
 
 fn prompt(stage: Stage, item: Option<ItemKey>, words: Rendered, worst_case: Usd) -> DryRunPrompt {
     let tokens = words.tokens();
-    DryRunPrompt { stage, item, tokens, worst_case, system: words.system, user: words.user }
+    let Rendered { system, user, .. } = words;
+    DryRunPrompt { stage, item, tokens, worst_case, system, user, surroundings: None }
 }

@@ -2,6 +2,7 @@
 //! requests with the files they touched, pictures and small text files. What cannot be read is left
 //! out and told; it never stops an analysis.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::dedupe::QueuedItem;
 use crate::event::Event;
 use crate::fetch::Source;
 use crate::model::{
-    Attachment, AttachmentFate, ChangeKind, Format, LinkedChange, LinkedItem, ReadSurroundings,
-    Stage, Surroundings,
+    Attachment, AttachmentFate, Background, ChangeKind, Format, ItemId, ItemKey, LinkedChange,
+    LinkedItem, ReadSurroundings, Stage, Surroundings, text,
 };
 use crate::prompt::cut_to_tokens;
 use crate::session::{Attached, AttachedFile};
@@ -24,6 +25,9 @@ const TEXT_TOKENS: u32 = 1_500;
 const TEXT_READ: u64 = 64 << 10;
 /// Files of a commit or pull request that are named.
 const MOST_TOUCHED: usize = 8;
+/// Attached files that triage reads the names of, and characters of a name.
+const MOST_NAMED: usize = 5;
+const LONGEST_NAME: usize = 60;
 const BYTES_PER_TOKEN: usize = crate::model::BYTES_PER_TOKEN;
 
 /// What a deep prompt says about it, not yet fenced, and the files that go with the session.
@@ -32,6 +36,8 @@ pub(super) struct Gathered {
     pub(super) links: String,
     pub(super) files: String,
     pub(super) attached: Option<Attached>,
+    /// What was read, to be shown.
+    pub(super) read: Option<Box<ReadSurroundings>>,
 }
 
 /// Reads it. `root` is the code base, where linked commits may be known.
@@ -70,8 +76,58 @@ pub(super) async fn gather(cx: &RunContext, item: &QueuedItem, root: &Path) -> G
         .then_some(Attached { marker: taking.marker, files: taking.files });
     let Surroundings { items, changes, left_out, .. } = found;
     let read = Box::new(ReadSurroundings { items, changes, files: fates, left_out });
-    cx.emit(Event::SurroundingsRead { item: item.key().clone(), read });
+    cx.emit(Event::SurroundingsRead { item: item.key().clone(), read: read.clone() });
+    gathered.read = Some(read);
     gathered
+}
+
+/// Adds the names and sizes of attached files to what triage reads, by one light request to each
+/// source. Without them triage still knows their number.
+pub(super) async fn name_files(
+    cx: &RunContext,
+    items: &[QueuedItem],
+    known: &mut HashMap<ItemKey, Background>,
+) {
+    let mut ids: BTreeMap<&str, Vec<ItemId>> = BTreeMap::new();
+    let has_files = |item: &&QueuedItem| item.facts().links.files > 0;
+    for item in items.iter().filter(has_files).filter(|_| cx.config.analyze.max_attachments > 0) {
+        ids.entry(item.key().source()).or_default().push(item.id());
+    }
+    for (source, ids) in ids {
+        let first = ids.first().map(|id| ItemKey::new(source, *id));
+        let Some(tracker) = first.and_then(|key| cx.edges.tracker_of(&key)) else { continue };
+        let named = match cx.stop.unless_stopped(tracker.source.attached_files(ids)).await {
+            Some(Ok(named)) => named.unwrap_or_default(),
+            Some(Err(error)) => {
+                tracing::warn!(source, %error, "could not read the names of attached files; triage goes on without them");
+                continue;
+            }
+            None => return,
+        };
+        let mut files: HashMap<ItemId, Vec<Attachment>> = HashMap::new();
+        for (id, file) in named {
+            files.entry(id).or_default().push(file);
+        }
+        for (id, files) in files {
+            if let Some(background) = known.get_mut(&ItemKey::new(source, id)) {
+                background.file_names = names_line(&files);
+            }
+        }
+    }
+}
+
+/// Such as `screen.png (120 kB), server.log (3 kB) and 2 more`.
+fn names_line(files: &[Attachment]) -> String {
+    let one = |file: &Attachment| {
+        let name: String = clean_line(&file.name).chars().take(LONGEST_NAME).collect();
+        let size = file.size.map(|size| format!(" ({})", text::size(size))).unwrap_or_default();
+        format!("{}{size}", if name.is_empty() { "without a name" } else { &name })
+    };
+    let names: Vec<String> = files.iter().take(MOST_NAMED).map(one).collect();
+    match files.len().saturating_sub(MOST_NAMED) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 /// Title and files from the code base if it knows the commit, or else from the tracker.
@@ -108,10 +164,11 @@ fn links_text(cx: &RunContext, found: &Surroundings) -> String {
 }
 
 fn item_line(cx: &RunContext, item: &LinkedItem) -> String {
-    let (kind, id) = (item.kind.into_str(), item.id);
-    let Some(title) = &item.title else { return format!("{kind} {id}: cannot be read") };
-    let facts = [&item.item_type, &item.state].map(|fact| line(fact)).join(", ");
-    let mut text = format!("{kind} {id} ({facts}): {}", clean_line(title));
+    let (kind, name) = (item.kind.into_str(), clean_line(&item.name()));
+    let Some(title) = &item.title else { return format!("{kind} {name}: cannot be read") };
+    let mut facts = [&item.item_type, &item.state].map(|fact| line(fact)).to_vec();
+    facts.retain(|fact| !fact.is_empty());
+    let mut text = format!("{kind} {name} ({}): {}", facts.join(", "), clean_line(title));
     if let Some(raw) = &item.text {
         let options = clean::Options {
             rendering: clean::Rendering::Tight,

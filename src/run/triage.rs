@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, analyse, budget, recover};
+use super::{RunContext, RunError, analyse, budget, recover, surroundings};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{Complexity, ItemKey, RetryClass, SessionId, Stage, Verdict};
@@ -116,7 +116,8 @@ async fn plan(cx: RunContext, new: Vec<QueuedItem>) -> Result<Vec<Batch>, RunErr
         return Ok(Vec::new());
     }
     let items: Vec<_> = new.iter().map(|item| item.item.clone()).collect();
-    let known = cx.store().items().background(new, EarlierVerdicts::All).await?;
+    let mut known = cx.store().items().background(new.clone(), EarlierVerdicts::All).await?;
+    surroundings::name_files(&cx, &new, &mut known).await;
     let batches = triage::plan_batches(&items, &known, &cx.config.triage);
     let code = cx.edges.code.pictures(items).await.join("\n\n");
     Ok(batches.into_iter().map(|batch| batch.with_code(&code)).collect())

@@ -12,6 +12,9 @@ pub mod hostile;
 pub mod jira;
 pub mod sample;
 mod serving;
+mod stored;
 mod traffic;
+
+pub use self::stored::{StoredCommit, StoredFile};
 
 use self::dice::Dice;

@@ -95,7 +95,7 @@ pub(super) fn note(transaction: &Transaction<'_>, key: &ItemKey, verdict: &Verdi
     let mut insert = transaction
         .prepare_cached("INSERT OR IGNORE INTO duplicates (key, other, why) VALUES (?1, ?2, ?3)")?;
     for duplicate in &verdict.duplicates {
-        let other = key.of_same_source(duplicate.id);
+        let other = duplicate.key(key);
         insert.execute(params![key, other, duplicate.why])?;
     }
     Ok(())

@@ -100,10 +100,9 @@ impl<'a> Search<'a> {
                 break;
             }
             let id = ItemId(row.get("item_id")?);
-            // Numbers of another source would be taken for items of this one.
-            if other != *key && other == key.of_same_source(id) {
+            if other != *key {
                 let (phase, title) = (from_word(row, "phase")?, row.get("title")?);
-                neighbours.push(KnownTitle { id, phase, title });
+                neighbours.push(KnownTitle { key: other, id, phase, title });
             }
         }
         Ok(neighbours)
@@ -256,7 +255,7 @@ mod tests {
         assert_eq!(like(&state, 100, title).await, [101, 102, 103]);
         let judged = |id: i64| {
             let verdict = Verdict::new(ItemId(id), Complexity::Simple, "The same coupon.");
-            let duplicate = Duplicate { id: ItemId(100), why: "One coupon.".into() };
+            let duplicate = Duplicate { id: ItemId(100), why: "One coupon.".into(), source: None };
             TriageResult {
                 key: key(id),
                 fingerprint: "f1".into(),

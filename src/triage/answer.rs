@@ -89,8 +89,7 @@ impl Checked {
 /// Checks the answer about a batch.
 pub fn check_answer(batch: &Batch, output: &Value) -> Answer {
     let candidates: Vec<ItemId> = batch.candidates().iter().map(|known| known.id).collect();
-    let is_known = |item: &ItemKey, id| batch.knows(item.source(), id);
-    judge(&batch.numbers(), &candidates, output, is_known)
+    judge(&batch.ids(), &batch.numbers(), &candidates, output)
 }
 
 /// Checks an answer that a crash kept from being used; of its batch only the items are known.
@@ -98,19 +97,16 @@ pub fn check_late_answer<'a>(
     keys: impl IntoIterator<Item = &'a ItemKey>,
     output: &Value,
 ) -> Answer {
-    judge(&Numbers::of(keys), &[], output, |_, _| false)
+    let numbers = Numbers::of(keys);
+    let ids: Vec<ItemId> = numbers.ids().collect();
+    judge(&ids, &numbers, &[], output)
 }
 
-fn judge(
-    numbers: &Numbers,
-    candidates: &[ItemId],
-    output: &Value,
-    is_known: impl Fn(&ItemKey, ItemId) -> bool,
-) -> Answer {
-    let ids: Vec<ItemId> = numbers.ids().collect();
-    let checked = check(&ids, candidates, output);
+/// `numbers` are those of the items that were asked about, and of the candidates.
+fn judge(ids: &[ItemId], numbers: &Numbers, candidates: &[ItemId], output: &Value) -> Answer {
+    let checked = check(ids, candidates, output);
     let failed = checked.failed();
-    let own = |verdict| numbers.own(verdict, &is_known);
+    let own = |verdict| numbers.own(verdict);
     Answer { verdicts: checked.verdicts.into_iter().filter_map(own).collect(), failed }
 }
 
@@ -244,18 +240,23 @@ fn one_line(text: &str, longest: usize) -> String {
 
 /// Items that triage takes for the same matter, directly or through others; groups of one are
 /// left out. In the order of the verdicts.
-pub fn related_groups(verdicts: &[Verdict]) -> Vec<Vec<ItemId>> {
-    let mut groups: Vec<Vec<ItemId>> = Vec::new();
-    for verdict in verdicts.iter().filter(|verdict| !verdict.related.is_empty()) {
-        let mut group = vec![verdict.id];
-        group.extend(&verdict.related);
+pub fn related_groups<'a>(
+    verdicts: impl IntoIterator<Item = (&'a ItemKey, &'a Verdict)>,
+) -> Vec<Vec<ItemKey>> {
+    let mut groups: Vec<Vec<ItemKey>> = Vec::new();
+    for (key, verdict) in verdicts {
+        let related = verdict.related_keys(key);
+        if related.is_empty() {
+            continue;
+        }
+        let group: Vec<ItemKey> = std::iter::once(key.clone()).chain(related).collect();
         let (touching, apart): (Vec<_>, Vec<_>) =
-            groups.into_iter().partition(|known| known.iter().any(|id| group.contains(id)));
+            groups.into_iter().partition(|known| known.iter().any(|key| group.contains(key)));
         groups = apart;
-        let mut merged: Vec<ItemId> = touching.into_iter().flatten().collect();
+        let mut merged: Vec<ItemKey> = touching.into_iter().flatten().collect();
         merged.extend(group);
         let mut seen = std::collections::BTreeSet::new();
-        merged.retain(|id| seen.insert(*id));
+        merged.retain(|key| seen.insert(key.clone()));
         groups.push(merged);
     }
     groups
@@ -269,18 +270,27 @@ pub(super) struct Numbers(Vec<(ItemId, ItemKey)>);
 
 impl Numbers {
     pub(super) fn of<'a>(keys: impl IntoIterator<Item = &'a ItemKey>) -> Self {
-        let keys: Vec<&ItemKey> = keys.into_iter().collect();
+        Self(Vec::new()).and(keys)
+    }
+
+    /// The same with numbers for more items; those that have one keep it.
+    #[must_use]
+    pub(super) fn and<'a>(mut self, keys: impl IntoIterator<Item = &'a ItemKey>) -> Self {
+        let mut known: HashSet<ItemKey> = self.0.iter().map(|(_, key)| key.clone()).collect();
+        let mut used: HashSet<ItemId> = self.ids().collect();
+        let keys: Vec<&ItemKey> =
+            keys.into_iter().filter(|key| known.insert((*key).clone())).collect();
         let own: HashSet<ItemId> = keys.iter().filter_map(|key| key.item_id()).collect();
-        let mut used = HashSet::new();
-        let mut stand_in = (FIRST_STAND_IN..).map(ItemId).filter(|id| !own.contains(id));
-        let mut numbers = Vec::with_capacity(keys.len());
+        let taken = used.clone();
+        let mut stand_in =
+            (FIRST_STAND_IN..).map(ItemId).filter(|id| !own.contains(id) && !taken.contains(id));
         for key in keys {
             let id = key.item_id().filter(|id| !used.contains(id)).or_else(|| stand_in.next());
             let id = id.unwrap_or(ItemId(i64::MAX));
             used.insert(id);
-            numbers.push((id, key.clone()));
+            self.0.push((id, key.clone()));
         }
-        Self(numbers)
+        self
     }
 
     /// In the order of the keys.
@@ -293,24 +303,30 @@ impl Numbers {
         self.0.iter().find(|(known, _)| *known == id).map(|(_, key)| key)
     }
 
-    /// The verdict with the tracker's own numbers, and the item it is about. A number outside the
-    /// batch stays if `is_known` says that it is an item of the same source.
-    fn own(
-        &self,
-        mut verdict: Verdict,
-        is_known: impl Fn(&ItemKey, ItemId) -> bool,
-    ) -> Option<(ItemKey, Verdict)> {
+    /// The number of an item.
+    pub(super) fn id(&self, key: &ItemKey) -> Option<ItemId> {
+        self.0.iter().find(|(_, known)| known == key).map(|(id, _)| *id)
+    }
+
+    /// The verdict with the trackers' own numbers, and the item it is about. Numbers that mean
+    /// nothing here are left out.
+    pub(super) fn own(&self, mut verdict: Verdict) -> Option<(ItemKey, Verdict)> {
         let item = self.key(verdict.id)?.clone();
-        let own = |id: &ItemId| match self.key(*id) {
-            Some(other) if other.source() == item.source() => other.item_id(),
-            Some(_) => None,
-            None => Some(*id).filter(|id| is_known(&item, *id)),
+        let (here, elsewhere): (Vec<ItemKey>, Vec<ItemKey>) = verdict
+            .related
+            .iter()
+            .filter_map(|id| self.key(*id).cloned())
+            .partition(|other| other.source() == item.source());
+        verdict.related = here.iter().filter_map(ItemKey::item_id).collect();
+        verdict.related_elsewhere = elsewhere;
+        let meant = |duplicate: Duplicate| {
+            let other = self.key(duplicate.id)?;
+            let source = other.source();
+            let source = (source != item.source()).then(|| source.to_owned());
+            Some(Duplicate { id: other.item_id()?, source, ..duplicate })
         };
-        verdict.related = verdict.related.iter().filter_map(own).collect();
         let duplicates = std::mem::take(&mut verdict.duplicates).into_iter();
-        verdict.duplicates = duplicates
-            .filter_map(|duplicate| Some(Duplicate { id: own(&duplicate.id)?, ..duplicate }))
-            .collect();
+        verdict.duplicates = duplicates.filter_map(meant).collect();
         verdict.id = item.item_id().unwrap_or(verdict.id);
         Some((item, verdict))
     }
@@ -329,14 +345,25 @@ mod tests {
         let ids: Vec<i64> = numbers.ids().map(|id| id.0).collect();
         assert_eq!(ids, [7, 9_000_001, 8, 9]);
         assert_eq!(numbers, Numbers::of(&keys), "after a crash as well");
+        let known = ["server/55", "web/9", "server/7"].map(|key| ItemKey::from_stored(key.into()));
+        let all = numbers.clone().and(&known);
+        assert_eq!(all.ids().take(4).collect::<Vec<_>>(), numbers.ids().collect::<Vec<_>>());
+        let more: Vec<i64> = all.ids().skip(4).map(|id| id.0).collect();
+        assert_eq!(more, [55, 9_000_002], "the last one has its number already");
+        let duplicate = |id| Duplicate { id: ItemId(id), why: String::new(), source: None };
         let verdict = Verdict {
             related: vec![ItemId(7), ItemId(9)],
-            duplicates: [55, 66].map(|id| Duplicate { id: ItemId(id), why: String::new() }).into(),
+            duplicates: [55, 9_000_002, 66].map(duplicate).into(),
             ..Verdict::new(ItemId(9_000_001), Complexity::Simple, "The same as before.")
         };
-        let (item, own) = numbers.own(verdict, |_, id| id == ItemId(55)).unwrap();
+        let (item, own) = all.own(verdict).unwrap();
         assert_eq!((item.as_str(), own.id), ("server/7", ItemId(7)));
         assert_eq!(own.related, [ItemId(9)], "7 is an item of the other source");
-        assert_eq!(own.duplicates.iter().map(|other| other.id).collect::<Vec<_>>(), [ItemId(55)]);
+        let related: Vec<String> =
+            own.related_keys(&item).iter().map(ToString::to_string).collect();
+        assert_eq!(related, ["server/9", "web/7"]);
+        let duplicates: Vec<String> =
+            own.duplicates.iter().map(|other| other.key(&item).to_string()).collect();
+        assert_eq!(duplicates, ["server/55", "web/9"]);
     }
 }

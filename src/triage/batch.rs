@@ -40,7 +40,8 @@ impl BatchItem {
             earlier => estimate_tokens(earlier) + FENCE_TOKENS,
         };
         // Their lines and their numbers in the tag.
-        let known = estimate_tokens(&known_text(&self.similar)) + 4 * self.similar.len() as u64;
+        let known =
+            estimate_tokens(&known_text(&self.similar, None)) + 4 * self.similar.len() as u64;
         estimate_tokens(&self.text.text) + FENCE_TOKENS + earlier + known
     }
 }
@@ -74,17 +75,21 @@ impl Batch {
         Self { items, code: self.code.clone() }.numbered()
     }
 
-    /// Gives its items numbers that are different.
+    /// Gives its items, and those that may report the same, numbers that are different.
     fn numbered(mut self) -> Self {
-        let ids: Vec<ItemId> = self.numbers().ids().collect();
-        for (item, id) in self.items.iter_mut().zip(ids) {
+        let numbers = self.numbers();
+        for (item, id) in self.items.iter_mut().zip(numbers.ids()) {
             item.id = id;
+            for known in &mut item.similar {
+                known.id = numbers.id(&known.key).unwrap_or(known.id);
+            }
         }
         self
     }
 
     pub(super) fn numbers(&self) -> Numbers {
-        Numbers::of(self.items.iter().map(|item| &item.key))
+        let similar = self.items.iter().flat_map(|item| &item.similar);
+        Numbers::of(self.items.iter().map(|item| &item.key)).and(similar.map(|known| &known.key))
     }
 
     /// The items that these numbers mean.
@@ -98,12 +103,6 @@ impl Batch {
         self.items.iter().map(|item| item.key.clone()).collect()
     }
 
-    /// Whether an item of this source was named as a known one.
-    pub(super) fn knows(&self, source: &str, id: ItemId) -> bool {
-        let of_source = self.items.iter().filter(|item| item.key.source() == source);
-        of_source.flat_map(|item| &item.similar).any(|known| known.id == id)
-    }
-
     /// The same with a picture of the code bases.
     #[must_use]
     pub fn with_code(mut self, code: &str) -> Self {
@@ -113,10 +112,11 @@ impl Batch {
 
     /// Known items that may report the same as one of these, each once.
     pub fn candidates(&self) -> Vec<&KnownTitle> {
-        let ids = self.ids();
+        let own: std::collections::HashSet<&ItemKey> =
+            self.items.iter().map(|item| &item.key).collect();
         let mut candidates: Vec<&KnownTitle> =
             self.items.iter().flat_map(|item| &item.similar).collect();
-        candidates.retain(|known| !ids.contains(&known.id));
+        candidates.retain(|known| !own.contains(&known.key));
         candidates.sort_by_key(|known| known.id);
         candidates.dedup_by_key(|known| known.id);
         candidates
@@ -149,10 +149,15 @@ pub fn plan_batches(
 fn batch_item(item: &CleanItem, background: Option<&Background>, config: &Triage) -> BatchItem {
     let parent = background.and_then(|known| known.parent.as_deref());
     let earlier = background.and_then(|known| known.earlier.as_ref());
+    let mut text = item_text(item, parent, Detail::Tight, config.max_item_tokens);
+    if let Some(files) = background.map(|known| &known.file_names).filter(|names| !names.is_empty())
+    {
+        text.text.push_str(&format!("\nattached: {files}"));
+    }
     BatchItem {
         key: item.facts.key.clone(),
         id: item.facts.id,
-        text: item_text(item, parent, Detail::Tight, config.max_item_tokens),
+        text,
         earlier: earlier.map(|earlier| earlier_text(earlier, Detail::Tight)).unwrap_or_default(),
         similar: background.map(|known| known.similar.clone()).unwrap_or_default(),
     }

@@ -39,7 +39,7 @@ pub fn render(
     let ids: Vec<i64> = batch.items.iter().map(|item| item.id.0).collect();
     let items: Vec<minijinja::Value> = batch.items.iter().map(|item| one(item, fence)).collect();
     let code = fence.guard(&batch.code).trim().to_owned();
-    let known = fence.guard(&known_text(batch.candidates()));
+    let known = fence.guard(&known_text(batch.candidates(), None));
     let system = context! {
         fence => fence.tag(),
         code => !code.is_empty(),

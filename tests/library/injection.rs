@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{Background, Earlier, ItemId, KnownTitle, Phase};
+use heartbeat::model::{Background, Earlier, ItemId, ItemKey, KnownTitle, Phase};
 use heartbeat::prompt::{Prompts, Rendered};
 use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::simulate::agent::{self, SimulateAgentArgs};
@@ -31,9 +31,15 @@ fn hostile_background(text: &str) -> Background {
     Background {
         parent: Some(text.to_owned()),
         earlier: Some(Earlier { changes, ..Earlier::default() }),
-        similar: vec![KnownTitle { id: ItemId(1), phase: Phase::Done, title: text.to_owned() }],
+        similar: vec![KnownTitle {
+            key: ItemKey::new("ado", ItemId(1)),
+            id: ItemId(1),
+            phase: Phase::Done,
+            title: text.to_owned(),
+        }],
         links: text.to_owned(),
         files: text.to_owned(),
+        file_names: text.to_owned(),
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use heartbeat::analyze;
 use heartbeat::config::DEFAULT_TOML;
-use heartbeat::model::{Background, CleanField, CleanItem, Earlier, ItemId, KnownTitle, Phase};
+use heartbeat::model::{
+    Background, CleanField, CleanItem, Earlier, ItemId, ItemKey, KnownTitle, Phase, Verdict,
+};
 use heartbeat::prompt::{Detail, Prompts, Rendered, item_text};
 use heartbeat::settings::{AgentAuth, Config};
 use heartbeat::triage::{self, Asking, Destination};
@@ -95,6 +97,7 @@ fn background() -> Background {
         "risk": "low", "effort": "small", "confidence": "high",
     });
     let similar = |id: i64| KnownTitle {
+        key: ItemKey::new("ado", ItemId(id)),
         id: ItemId(id),
         phase: Phase::Done,
         title: format!("Totals differ {closing}{}", " x".repeat(500)),
@@ -109,6 +112,7 @@ fn background() -> Background {
         similar: vec![similar(7), similar(43)],
         links: format!("parent 5 (Feature, Active): Invoices {closing}"),
         files: format!("/scratch/attached/1-shot.png: picture, 8 x 6, named \"{closing}\""),
+        file_names: format!("shot.png (120 kB), {closing}.log (3 kB)"),
     }
 }
 
@@ -356,7 +360,7 @@ fn an_item_is_related_only_to_items_that_were_asked_about() {
     first["related"] = json!([1, 2, 2, 77]);
     let checked = triage::check(&ids(&[1, 2]), &[], &json!({ "verdicts": [first, good(2)] }));
     assert_eq!(checked.verdicts[0].related, ids(&[2]));
-    assert_eq!(triage::related_groups(&checked.verdicts), [ids(&[1, 2])]);
+    assert_eq!(groups(&checked.verdicts), [[1, 2]]);
 }
 
 #[test]
@@ -371,9 +375,33 @@ fn items_related_through_others_are_one_group() {
         .collect();
     let output = json!({ "verdicts": entries });
     let checked = triage::check(&ids(&[1, 2, 3, 4, 5]), &[], &output);
-    let mut groups = triage::related_groups(&checked.verdicts);
+    let mut groups = groups(&checked.verdicts);
     groups.sort();
-    assert_eq!(groups, [ids(&[1, 2, 3]), ids(&[4, 5])]);
+    assert_eq!(groups, [vec![1, 2, 3], vec![4, 5]]);
+}
+
+/// Groups of items of one source, by their numbers.
+fn groups(verdicts: &[Verdict]) -> Vec<Vec<i64>> {
+    let keys: Vec<ItemKey> = verdicts.iter().map(|one| ItemKey::new("ado", one.id)).collect();
+    let numbers = |group: Vec<ItemKey>| {
+        let mut numbers: Vec<i64> = group.iter().filter_map(|key| Some(key.item_id()?.0)).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    triage::related_groups(keys.iter().zip(verdicts)).into_iter().map(numbers).collect()
+}
+
+#[test]
+fn items_of_two_sources_that_belong_together_are_one_group() {
+    let keys = ["web/7", "server/7", "web/8"].map(|key| ItemKey::from_stored(key.into()));
+    let verdict = |related: &[i64], elsewhere: &[&ItemKey]| Verdict {
+        related: ids(related),
+        related_elsewhere: elsewhere.iter().map(|&key| key.clone()).collect(),
+        ..verdict(7)
+    };
+    let verdicts = [verdict(&[], &[&keys[1]]), verdict(&[], &[]), verdict(&[], &[])];
+    let groups = triage::related_groups(keys.iter().zip(&verdicts));
+    assert_eq!(groups, [keys[..2].to_vec()], "web/8 has the same number in no other source");
 }
 
 #[test]

@@ -167,3 +167,33 @@ async fn each_source_has_its_own_comments() {
     let published = world.others["web"].lock().unwrap().published.clone().unwrap();
     assert_eq!(published, [(101, 1)]);
 }
+
+#[tokio::test]
+async fn the_same_bug_in_two_sources_is_offered_named_and_grouped() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = world(folder.path(), &["ado", "web"], |_| {});
+    let retitle = |outside: &Arc<std::sync::Mutex<crate::world::Outside>>, id: i64, title: &str| {
+        outside.lock().unwrap().items.get_mut(&id).unwrap().title = title.to_owned();
+    };
+    world.add(7, 3, 2);
+    retitle(&world.outside, 7, "Invoice total is wrong by a cent");
+    world.add(8, 3, 2);
+    retitle(&world.outside, 8, "Login page stays blank in Safari");
+    world.run(Trigger::Manual).await.unwrap().unwrap();
+    // The other source has an item of the same number that says the same.
+    world.add_to("web", 7, 1, 2);
+    retitle(&world.others["web"], 7, "Totals of invoices are wrong: a cent is missing");
+    let prompts = world.dry_run().await.unwrap().prompts;
+    let triage = &prompts[0].user;
+    assert!(triage.contains(" item=\"7\" near=\"9000001"), "{triage}");
+    assert!(triage.contains("\n9000001 | done | Invoice total is wrong by a cent\n"), "{triage}");
+    let deep = &prompts[1].user;
+    assert!(deep.contains("\nado/7 | done | Invoice total is wrong by a cent\n"), "{deep}");
+    world.outside.lock().unwrap().duplicates.insert(7, 9_000_001);
+    world.run(Trigger::Manual).await.unwrap().unwrap();
+    let store = heartbeat::store::Store::open_for_reading(&world.state).unwrap().unwrap();
+    let key = heartbeat::model::ItemKey::from_stored("web/7".into());
+    let group = store.items().duplicates_of(key).await.unwrap();
+    let keys: Vec<_> = group.items.iter().map(|item| item.key.to_string()).collect();
+    assert_eq!(keys, ["ado/7", "web/7"]);
+}

@@ -1,7 +1,6 @@
 //! Finished items, what they said at an earlier time, and the commits they are linked to.
 
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::fields::WELL_KNOWN_TEXTS;
@@ -21,23 +20,6 @@ const LIGHT: [&str; 6] = [
     "System.ChangedDate",
     super::fields::LINKED_DEVELOPMENT,
 ];
-
-/// An item with its links. A choice of fields and links exclude each other, so it comes with every
-/// field, and they are skipped.
-#[derive(Debug, Deserialize)]
-struct WithRelations {
-    id: i64,
-    #[serde(default)]
-    relations: Vec<Relation>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Relation {
-    #[serde(default)]
-    rel: String,
-    #[serde(default)]
-    url: String,
-}
 
 impl Inner {
     /// Items in a finished state that changed since a time, in the order of their numbers.
@@ -128,6 +110,20 @@ impl Inner {
     /// What these items are linked to in the code.
     pub async fn development_links(&self, ids: &[ItemId]) -> Result<Vec<LinkedItem>, Failure> {
         let mut found = Vec::new();
+        for item in self.with_relations(ids).await? {
+            let artifacts = item.relations.iter().flatten().filter(|one| one.rel == "ArtifactLink");
+            let links = artifacts.filter_map(|artifact| development_link(&artifact.url));
+            found.extend(links.map(|link| (ItemId(item.id), link)));
+        }
+        Ok(found)
+    }
+
+    /// These items with their links.
+    pub async fn with_relations(
+        &self,
+        ids: &[ItemId],
+    ) -> Result<Vec<wire::WithRelations>, Failure> {
+        let mut found = Vec::new();
         let mut todo: Vec<&[ItemId]> = ids.chunks(LARGEST_BATCH).rev().collect();
         while let Some(part) = todo.pop() {
             let body = json!({ "ids": part, "$expand": "relations", "errorPolicy": "omit" });
@@ -141,13 +137,9 @@ impl Inner {
                 }
                 Err(failure) => return Err(failure),
             };
-            let list: wire::Listing<WithRelations> =
+            let list: wire::Listing<wire::WithRelations> =
                 self.transport.decode(&answer, "the links of work items")?;
-            for item in list.value.into_iter().flatten() {
-                let artifacts = item.relations.iter().filter(|one| one.rel == "ArtifactLink");
-                let links = artifacts.filter_map(|artifact| development_link(&artifact.url));
-                found.extend(links.map(|link| (ItemId(item.id), link)));
-            }
+            found.extend(list.value.into_iter().flatten());
         }
         Ok(found)
     }

@@ -54,8 +54,8 @@ use super::http::Repeat;
 use super::retry::RetryPolicy;
 use super::{
     AsOf, Connection, Credential, CurrentState, FailureClass, FetchError, FetchRequest,
-    FinishedItem, FinishedRequest, LinkedItem, Notebook, Pages, Probe, Source as SourceTrait,
-    Tracker, WriteBack, Written,
+    FinishedItem, FinishedRequest, ItemFile, LinkedItem, Notebook, Pages, Probe,
+    Source as SourceTrait, Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
 use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, Surroundings};
@@ -219,6 +219,13 @@ impl SourceTrait for AdoSource {
             let read = self.0.surroundings(id).await;
             read.map(Some).map_err(|failure| failure.into_error(self.0.transport.now()))
         })
+    }
+
+    fn attached_files(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
+        Box::pin(async move { self.look_back(self.0.attached_files(&ids)).await })
     }
 
     fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {

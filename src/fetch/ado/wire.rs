@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::fields::{FieldValue, Fields};
+use crate::model::Attachment;
 
 /// Answer of a query.
 #[derive(Debug, Deserialize)]
@@ -64,6 +65,40 @@ pub struct Item {
     pub fields: Option<Fields>,
     /// Which long texts are Markdown; empty or missing: none.
     pub multiline_fields_format: Option<HashMap<String, String>>,
+}
+
+/// An item with its links. A choice of fields and links exclude each other, so it comes with every
+/// field, and they are skipped.
+#[derive(Debug, Deserialize)]
+pub struct WithRelations {
+    pub id: i64,
+    pub relations: Option<Vec<Relation>>,
+}
+
+/// A link, or an attached file.
+#[derive(Debug, Deserialize)]
+pub struct Relation {
+    #[serde(default)]
+    pub rel: String,
+    #[serde(default)]
+    pub url: String,
+    pub attributes: Option<Attributes>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Attributes {
+    name: Option<String>,
+    #[serde(rename = "resourceSize")]
+    size: Option<u64>,
+}
+
+impl Relation {
+    /// The attached file that this is.
+    pub fn file(&self) -> Option<Attachment> {
+        let attributes = self.attributes.as_ref().filter(|_| self.rel == "AttachedFile")?;
+        let name = attributes.name.clone().unwrap_or_default();
+        Some(Attachment { name, address: self.url.clone(), size: attributes.size })
+    }
 }
 
 /// Answer of the comments resource, new and old shape.

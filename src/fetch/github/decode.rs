@@ -120,7 +120,7 @@ impl Decoder {
     }
 }
 
-fn text(raw: String) -> TextField {
+pub fn text(raw: String) -> TextField {
     TextField { name: BODY.to_owned(), format: Format::RawMarkdown, raw }
 }
 

@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// What happened to an issue, oldest first; none if it is gone.
-    async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, Failure> {
+    pub async fn timeline(&self, place: &Place<'_>) -> Result<Vec<Value>, Failure> {
         let number = place.number.to_string();
         let what = format!("the timeline of {}#{number}", place.repository.name);
         let path = ["repos", &place.repository.name, "issues", &number, "timeline"];

@@ -7,12 +7,12 @@
 //! What is honoured and where: addresses, versions, headers, redirects and links in `http`; which
 //! repositories in `repositories`; completeness in `pages`; texts, labels and dates in `decode`;
 //! `source.where` in `filter`; failures and limits in `failure`; Apps in `app`; writing in
-//! `write_back`; closed issues and what fixed them in `look_back`.
+//! `write_back`; closed issues and what fixed them in `look_back`; links, pictures and files in
+//! `surroundings`.
 //!
 //! Out of scope, with the reason: search and `/orgs/ORG/issues` (their limits are a sixth, results
 //! end at 1,000 and may be incomplete with a 200); GraphQL (no marks for "not modified", and errors
-//! come as 200); pull requests (they are told apart and left out); images (private ones need a
-//! browser's session; texts keep their links); webhooks (they cannot reach a private machine).
+//! come as 200); pull requests (they are told apart and left out); webhooks (they cannot reach a private machine).
 
 mod app;
 mod decode;
@@ -24,6 +24,7 @@ mod pages;
 mod probe;
 mod read;
 mod repositories;
+mod surroundings;
 mod wire;
 mod write_back;
 
@@ -46,7 +47,7 @@ use super::{
     Written,
 };
 use crate::clock::Clock;
-use crate::model::{BoxFuture, ItemId};
+use crate::model::{Attachment, BoxFuture, ItemId, LinkedChange, Surroundings};
 use crate::settings::{self, SourceAuth};
 
 /// One repository, several, or all of an owner.
@@ -230,6 +231,24 @@ impl SourceTrait for GithubSource {
         Box::pin(async move {
             let links = self.0.development_links(&ids).await;
             links.map(Some).map_err(|failure| self.told(failure))
+        })
+    }
+
+    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+        Box::pin(async move { self.0.surroundings(id).await.map_err(|failure| self.told(failure)) })
+    }
+
+    fn change(&self, change: LinkedChange) -> BoxFuture<'_, Result<LinkedChange, FetchError>> {
+        Box::pin(async move { self.0.change(change).await.map_err(|failure| self.told(failure)) })
+    }
+
+    fn attachment(
+        &self,
+        file: Attachment,
+        limit: u64,
+    ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        Box::pin(async move {
+            self.0.attachment(&file, limit).await.map_err(|failure| self.told(failure))
         })
     }
 }

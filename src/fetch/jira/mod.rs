@@ -8,11 +8,10 @@
 //! language, its minutes and its time zones in `jql`; completeness, the late index of Cloud and a
 //! query that the server changes in `pages`; texts, areas and dates in `decode`, priorities in
 //! `priority`; failures and limits in `failure`; comments in both forms in `compose`; writing in
-//! `write_back`.
+//! `write_back`; links and attached files in `surroundings`.
 //!
 //! Out of scope, with the reason: webhooks (they cannot reach a private machine); the development
-//! panel (only a private API has it); attachments (texts name them, the agent gets no tracker
-//! credential); sprints (a custom field of a plug-in; the fix version stands for the iteration);
+//! panel (only a private API has it); sprints (a custom field of a plug-in; the fix version stands for the iteration);
 //! OAuth with refresh (`token_command` can do it); hidden marks in comment properties (Data Center
 //! does not show them to other readers, a line that everybody sees works everywhere);
 //! `notifyUsers=false` (only administrators may).
@@ -26,6 +25,7 @@ mod pages;
 mod priority;
 mod probe;
 mod read;
+mod surroundings;
 mod wire;
 mod write_back;
 
@@ -44,11 +44,11 @@ use self::priority::Priorities;
 use super::failure::Failure;
 use super::http::Repeat;
 use super::{
-    Connection, CurrentState, FailureClass, FetchError, FetchRequest, Notebook, Pages, Probe,
-    Source as SourceTrait, Tracker, WriteBack, Written,
+    Connection, CurrentState, FailureClass, FetchError, FetchRequest, ItemFile, Notebook, Pages,
+    Probe, Source as SourceTrait, Tracker, WriteBack, Written,
 };
 use crate::clock::Clock;
-use crate::model::{BoxFuture, ItemId};
+use crate::model::{Attachment, BoxFuture, ItemId, Surroundings};
 use crate::settings::{self, SourceAuth};
 
 /// One project or several of one site or server.
@@ -151,6 +151,30 @@ impl SourceTrait for JiraSource {
         Box::pin(async move {
             let states = self.0.current_states(&ids).await;
             states.map(Some).map_err(|failure| self.told(failure))
+        })
+    }
+
+    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+        Box::pin(async move { self.0.surroundings(id).await.map_err(|failure| self.told(failure)) })
+    }
+
+    fn attached_files(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
+        Box::pin(async move {
+            let files = self.0.attached_files(&ids).await;
+            files.map(Some).map_err(|failure| self.told(failure))
+        })
+    }
+
+    fn attachment(
+        &self,
+        file: Attachment,
+        limit: u64,
+    ) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        Box::pin(async move {
+            self.0.attachment(&file, limit).await.map_err(|failure| self.told(failure))
         })
     }
 }

@@ -10,23 +10,10 @@ use super::board::{Board, Item, PARENT, PROJECT_ID, Stored};
 use super::items::item_url;
 use super::reply::Reply;
 use super::request::ApiRequest;
+use crate::simulate::{StoredCommit, StoredFile};
 
 /// The one repository there is.
 pub const REPOSITORY_ID: &str = "3f5a2c1e-7777-4222-8333-444455556666";
-
-/// An attached file, or an answer that leads elsewhere in its place.
-#[derive(Debug, Clone)]
-pub enum StoredFile {
-    Bytes(Vec<u8>),
-    Redirect(String),
-}
-
-/// A commit with its message and files.
-#[derive(Debug, Clone, Default)]
-pub struct StoredCommit {
-    pub message: String,
-    pub files: Vec<String>,
-}
 
 /// A pull request.
 #[derive(Debug, Clone, Default)]

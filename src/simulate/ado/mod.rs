@@ -28,8 +28,9 @@ use axum::Router;
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub use crate::simulate::{StoredCommit, StoredFile};
 pub use args::{SimulateAdoArgs, run};
-pub use beside::{StoredCommit, StoredFile, StoredRequest};
+pub use beside::StoredRequest;
 pub use board::PROJECT;
 pub use fault::{ActiveFault, Fault};
 pub use seed::FIRST_ID;
@@ -207,10 +208,7 @@ impl Simulator {
     /// Keeps a file and attaches it to an item; returns its address.
     pub fn attach(&self, id: i64, name: &str, file: StoredFile) -> String {
         let mut shared = self.server.lock();
-        let size = match &file {
-            StoredFile::Bytes(bytes) => bytes.len(),
-            StoredFile::Redirect(_) => 1,
-        };
+        let size = file.size();
         let file = shared.board.beside.add_file(file);
         let url = beside::file_url(&shared.base_url, &file, name);
         drop(shared);

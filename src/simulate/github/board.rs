@@ -14,6 +14,7 @@ pub const ME: &str = "heartbeat-bot";
 #[derive(Debug)]
 pub struct Board {
     pub repositories: Vec<Repository>,
+    pub beside: super::beside::Beside,
     pub clock: Clock,
     next_id: i64,
 }
@@ -64,6 +65,9 @@ pub struct Issue {
     pub fate: Fate,
     /// Numbers of pull requests that refer to it, and commits that closed it.
     pub events: Vec<Value>,
+    /// Repository and number.
+    pub parent: Option<(String, i64)>,
+    pub children: Vec<(String, i64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -76,7 +80,7 @@ pub struct Remark {
 
 impl Board {
     pub fn new(clock: Clock) -> Self {
-        Self { repositories: Vec::new(), clock, next_id: 4_570_308_119 }
+        Self { repositories: Vec::new(), beside: Default::default(), clock, next_id: 4_570_308_119 }
     }
 
     /// Now, in the whole seconds that GitHub keeps.
@@ -148,6 +152,8 @@ impl Board {
             is_pull_request: issue.is_pull_request,
             fate: Fate::Here,
             events: Vec::new(),
+            parent: None,
+            children: Vec::new(),
         };
         repository.issues.insert(number, added);
         number
@@ -273,9 +279,12 @@ impl Repository {
             "created_at": issue.created.to_string(), "updated_at": issue.updated.to_string(),
             "closed_at": if issue.open { None } else { Some(issue.updated.to_string()) },
             "closed_by": null, "performed_via_github_app": null,
-            "sub_issues_summary": { "total": 0, "completed": 0, "percent_completed": 0 },
+            "sub_issues_summary": { "total": issue.children.len(), "completed": 0, "percent_completed": 0 },
             "reactions": { "url": format!("{url}/reactions"), "total_count": 0 },
         });
+        if let Some((name, number)) = &issue.parent {
+            value["parent_issue_url"] = json!(format!("{base}/repos/{name}/issues/{number}"));
+        }
         if issue.is_pull_request {
             let pull = format!("{base}/repos/{}/pulls/{}", self.name, issue.number);
             value["pull_request"] = json!({ "url": pull, "html_url": html_url, "merged_at": null });

@@ -7,6 +7,7 @@
 
 mod app;
 mod args;
+mod beside;
 mod board;
 mod control;
 mod fault;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::board::Board;
 use super::fault::Fault;
 use super::reply::Reply;
-use super::{control, issues, resources};
+use super::{beside, control, issues, resources};
 use crate::simulate::connection::Switch;
 use crate::simulate::traffic::Traffic;
 
@@ -195,6 +195,7 @@ impl Shared {
             return self.with_limits(reply);
         }
         let reply = resources::answer(self, asked)
+            .or_else(|| beside::answer(self, asked))
             .unwrap_or_else(|| issues::answer(self, asked, drop_labels));
         let marked = asked.method == "GET" && reply.status == 200;
         let reply = if marked { reply.marked(asked.header("if-none-match")) } else { reply };
@@ -216,6 +217,9 @@ impl Shared {
 
     fn refuse_stranger(&mut self, asked: &Asked) -> Option<Reply> {
         let given = asked.secret();
+        if asked.path.first().is_some_and(|first| first == "media") {
+            return None;
+        }
         if asked.kind() == "app" && self.app.is_some() && asked.path[0] != "installation" {
             // Signed in as the App itself, which `app` checks.
             return None;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::text::Text;
 use crate::clock::Clock;
+use crate::simulate::StoredFile;
 
 /// The key of the project with the issues.
 pub const PROJECT: &str = "PARCEL";
@@ -56,6 +57,12 @@ pub struct Issue {
     pub created: Timestamp,
     pub updated: Timestamp,
     pub comments: Vec<Remark>,
+    /// Name of the link, whether it leads from here, and to which issue.
+    pub links: Vec<(String, bool, i64)>,
+    /// Id, name and content.
+    pub files: Vec<(i64, String, StoredFile)>,
+    /// Its sub-tasks.
+    pub children: Vec<i64>,
 }
 
 impl Issue {
@@ -131,6 +138,12 @@ impl Board {
             Ok(id) => self.issues.get(&id),
             Err(_) => self.issues.values().find(|issue| issue.key().eq_ignore_ascii_case(name)),
         }
+    }
+
+    /// The attached file with this id.
+    pub fn file(&self, id: &str) -> Option<&StoredFile> {
+        let mut files = self.issues.values().flat_map(|issue| &issue.files);
+        files.find(|(known, _, _)| known.to_string() == id).map(|(_, _, file)| file)
     }
 
     pub fn ids(&self) -> Vec<i64> {

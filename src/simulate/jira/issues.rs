@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::beside;
 use super::board::{Issue, PROJECT, Remark, STATES};
 use super::reply::Reply;
 use super::resources::{ME, priority, project, user};
@@ -127,11 +128,7 @@ fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Value {
         }
         "labels" => json!(issue.labels),
         "assignee" => issue.assignee.as_ref().map_or(Value::Null, |name| user(shared, name)),
-        "parent" => issue.parent.and_then(|id| shared.board.get(id)).map_or(
-            Value::Null,
-            |parent| json!({ "id": parent.id.to_string(), "key": parent.key() }),
-        ),
-        "fixVersions" | "issuelinks" | "subtasks" | "attachment" => json!([]),
+        "fixVersions" => json!([]),
         "description" => issue.description.shown(version),
         "comment" => {
             let total = issue.comments.len();
@@ -140,7 +137,7 @@ fn field(shared: &Shared, issue: &Issue, name: &str, version: u8) -> Value {
                 newest.map(|remark| remark_shown(shared, issue.id, remark, version)).collect();
             json!({ "comments": newest, "maxResults": COMMENTS_SHOWN, "total": total, "startAt": 0 })
         }
-        _ => Value::Null,
+        _ => beside::field(shared, issue, name, version).unwrap_or_default(),
     }
 }
 

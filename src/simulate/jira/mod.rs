@@ -6,6 +6,7 @@
 //! changed through [`Simulator`] or over HTTP below `/_simulator/`.
 
 mod args;
+mod beside;
 mod board;
 mod control;
 mod fault;

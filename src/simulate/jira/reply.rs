@@ -59,6 +59,12 @@ impl Reply {
         Self::error(404, "Issue does not exist or you do not have permission to see it.")
     }
 
+    /// To another address.
+    #[must_use]
+    pub fn leading(self, status: u16, to: &str) -> Self {
+        Self { status, ..self }.with("location", to)
+    }
+
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));

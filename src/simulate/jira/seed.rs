@@ -137,6 +137,9 @@ pub fn blank(project: &str, summary: &str) -> Issue {
         created: jiff::Timestamp::UNIX_EPOCH,
         updated: jiff::Timestamp::UNIX_EPOCH,
         comments: Vec::new(),
+        links: Vec::new(),
+        files: Vec::new(),
+        children: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::board::Board;
 use super::fault::{Fault, anonymous, unauthorized};
 use super::reply::Reply;
-use super::{control, issues, resources, search};
+use super::{beside, control, issues, resources, search};
 use crate::simulate::connection::Switch;
 use crate::simulate::traffic::Traffic;
 
@@ -54,6 +54,8 @@ pub struct Asked {
     pub method: String,
     /// 2 or 3; 0: another address.
     pub version: u8,
+    /// Segments of the whole address.
+    pub address: Vec<String>,
     /// Segments below the API's address.
     pub path: Vec<String>,
     pub query: BTreeMap<String, String>,
@@ -89,6 +91,7 @@ impl Asked {
             method: parts.method.to_string(),
             version,
             path: api.map(|at| path[(at + 3).min(path.len())..].to_vec()).unwrap_or_default(),
+            address: path,
             query,
             headers: parts.headers.clone(),
             body: serde_json::from_slice(body).unwrap_or_default(),
@@ -195,12 +198,16 @@ pub async fn handle(
 
 impl Shared {
     fn answer(&mut self, asked: &Asked) -> Reply {
+        let file = beside::answer(self, asked);
         let served = if self.is_cloud { asked.version != 0 } else { asked.version == 2 };
-        if !served {
+        if !served && file.is_none() {
             return Reply::page(404, "Oops, you've found a dead link");
         }
         if let Some(refused) = self.refuse_stranger(asked) {
             return refused;
+        }
+        if let Some(file) = file {
+            return file;
         }
         let reply = resources::answer(self, asked)
             .or_else(|| search::answer(self, asked))

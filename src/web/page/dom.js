@@ -84,7 +84,15 @@ export const STATES = { done: "done", settled: "settled by triage", queued: "que
 export const STATE_TONES = { done: "good", settled: "good", queued: "info", failed: "warn", parked: "bad" };
 export const because = (reason) => REASONS[reason] ?? words(reason);
 export const phaseName = (phase) => (phase === "claimed" ? "in progress" : words(phase));
-export const short = (key) => (key ? `#${key.slice(key.lastIndexOf("/") + 1)}` : "");
+/** `web/123` as `web#123`; the name that a source has by default is left out. */
+export const short = (key) => {
+  if (!key) return "";
+  const at = key.lastIndexOf("/");
+  const source = key.slice(0, Math.max(at, 0));
+  return `${source === "ado" ? "" : source}#${key.slice(at + 1)}`;
+};
+/** Bytes as people read them. */
+export const size = (bytes) => (bytes < 1e3 ? `${bytes} bytes` : bytes < 1e6 ? `${Math.floor(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
 /** Whole cents with two digits, less with three. */
 export const dollars = (amount = 0) => `$${amount.toFixed(Math.abs(amount * 100 - Math.round(amount * 100)) < 1e-6 || amount >= 1 ? 2 : 3)}`;
 // Money of which a part, or all, is only an estimate.

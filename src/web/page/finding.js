@@ -1,5 +1,5 @@
 // One item: its findings in full, its sessions and its events.
-import { because, clock, h, isPage, link, moment, phaseName, prose, short, untimed, version, words } from "./dom.js";
+import { because, clock, h, isPage, link, moment, phaseName, prose, short, size, untimed, version, words } from "./dom.js";
 import { sessionTable } from "./run.js";
 
 const grade = (tone, text) => h("span.tag", { "data-tone": tone }, text);
@@ -26,11 +26,22 @@ export function story(data, act) {
 
 /** Linked items, commits and pull requests, and what became of attached files. */
 function around(read) {
-  const items = read.items.map((item) => h("li", `${words(item.kind)}: `, isPage(item.url) ? link(item.url, `#${item.id} ${item.title}`) : `#${item.id} ${item.title ?? "cannot be read"}`, item.state && ` (${item.state})`));
-  const changes = read.changes.map((change) => h("li", `${words(change.kind)} `, h("code", change.id.slice(0, 10)), ` ${change.title} `, change.state && `(${change.state})`));
-  const files = read.files.map((file) => h("li", `attached: ${file.name}${file.size ? ` (${file.size} bytes)` : ""}: ${file.fate}`));
+  const name = (item) => item.handle ?? (item.id === null ? item.url : `#${item.id}`);
+  const items = read.items.map((item) => h("li", grade(undefined, words(item.kind)), " ", link(item.url, h("span.number", name(item)), ` ${item.title ?? "cannot be read"}`), item.state && h("span.number", ` ${item.state}`)));
+  const changes = read.changes.map((change) => h("li", grade(undefined, words(change.kind)), " ", h("code", change.id.slice(0, 10)), ` ${change.title || "cannot be read"}`, change.state && h("span.number", ` ${change.state}`), touched(change.files)));
+  const files = read.files.map((file) => h("li", h("code", file.name || "without a name"), file.size ? h("span.number", ` ${size(file.size)}`) : "", h("div.prose", file.fate)));
   const more = read.left_out > 0 && h("li", `and ${read.left_out} more links`);
-  return items.length + changes.length + files.length > 0 && part("Links and files", h("ul.bullets", items, changes, files, more));
+  return [
+    items.length + changes.length > 0 && part("Links", h("ul.bullets", items, changes, more)),
+    files.length > 0 && part("Attached files", h("ul.bullets.files", files)),
+  ];
+}
+
+/** The first files that a change touched. */
+function touched(files) {
+  const shown = files.slice(0, 5).join(", ");
+  const more = files.length - 5;
+  return files.length > 0 && h("div.prose", `touched ${shown}${more > 0 ? ` and ${more} more` : ""}`);
 }
 
 /** Items that report the same thing, by triage's word; each leads to its own page here. */

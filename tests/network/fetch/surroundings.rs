@@ -51,9 +51,14 @@ async fn links_come_with_titles_and_changes_with_their_files() {
         StoredRequest { title: "Try banker's rounding".into(), status: "abandoned".into(), merged };
     simulator.link_pull_request(own, 17, request);
     simulator.link(own, "Hyperlink", "https://example.test", json!({}));
+    let elsewhere = "https://dev.azure.com/fabrikam/_apis/wit/workItems/12";
+    simulator.link(own, "System.LinkTypes.Remote.Related", elsewhere, json!({}));
 
     let found = around(&setup, own).await;
-    let links: Vec<_> = found.items.iter().map(|item| (item.kind, item.id.0)).collect();
+    let mut found = found;
+    let remote = found.items.pop().unwrap();
+    assert_eq!((remote.id, remote.name(), remote.title), (None, "fabrikam#12".to_owned(), None));
+    let links: Vec<_> = found.items.iter().map(|item| (item.kind, item.id.unwrap().0)).collect();
     let expected = [
         (LinkKind::Parent, parent),
         (LinkKind::Duplicate, twin),
@@ -111,6 +116,26 @@ async fn files_of_relations_and_of_texts_are_listed_once_and_read_within_their_l
     assert_eq!(source.attachment(found.files[0].clone(), 5_000).await.unwrap(), vec![7; 5_000]);
     let error = source.attachment(found.files[0].clone(), 4_999).await.unwrap_err();
     assert!(error.message.contains("larger than 4999 bytes"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn names_and_sizes_of_many_items_files_take_one_request() {
+    let setup = Setup::new(SimulatorOptions::default()).await;
+    let (one, other, bare) = (fresh(&setup), fresh(&setup), fresh(&setup));
+    for (id, name, size) in [(one, "a.png", 3), (other, "b.log", 5_000), (other, "../../x", 7)] {
+        setup.simulator.attach(id, name, StoredFile::Bytes(vec![7; size]));
+    }
+    let source = setup.source();
+    source.attached_files(vec![ItemId(one)]).await.unwrap();
+    let before = setup.simulator.requests();
+    let ids = [one, other, bare, 999_999].map(ItemId).to_vec();
+    let files = source.attached_files(ids).await.unwrap().unwrap();
+    let named: Vec<_> =
+        files.iter().map(|(id, file)| (id.0, file.name.as_str(), file.size)).collect();
+    let expected =
+        [(one, "a.png", Some(3)), (other, "b.log", Some(5_000)), (other, "../../x", Some(7))];
+    assert_eq!(named, expected);
+    assert_eq!(setup.simulator.requests() - before, 1);
 }
 
 #[tokio::test]

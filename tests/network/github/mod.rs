@@ -6,4 +6,5 @@ mod faults;
 mod reading;
 mod recordings;
 mod setup;
+mod surroundings;
 mod writing;

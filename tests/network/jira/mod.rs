@@ -5,4 +5,5 @@ mod faults;
 mod reading;
 mod recordings;
 pub mod setup;
+mod surroundings;
 mod writing;

@@ -11,7 +11,7 @@ use heartbeat::clock::Clock;
 use heartbeat::config::DEFAULT_TOML;
 use heartbeat::context::{CodeBase, CodeContext, CodeError};
 use heartbeat::event::{Reason, Trigger};
-use heartbeat::model::{BoxFuture, CleanItem, Outcome, RunId, Stage, Usd, Verdict};
+use heartbeat::model::{BoxFuture, CleanItem, LinkedItem, Outcome, RunId, Stage, Usd, Verdict};
 use heartbeat::prompt::Prompts;
 use heartbeat::run::{DryRun, Edges, Publisher, RunContext, RunEnd, RunError};
 use heartbeat::session::{Gate, StopHandle};
@@ -69,6 +69,9 @@ pub enum Post {
     Denied,
 }
 
+/// The bytes of an attached file, or why they cannot be read.
+pub type AttachedBytes = Result<Vec<u8>, String>;
+
 /// Everything outside heartbeat.
 #[derive(Debug, Default)]
 pub struct Outside {
@@ -119,6 +122,12 @@ pub struct Outside {
     pub names_file: Option<String>,
     /// Items that triage takes for duplicates of others.
     pub duplicates: BTreeMap<i64, i64>,
+    /// Attached files of items: name, and bytes or why they cannot be read.
+    pub attached: BTreeMap<i64, Vec<(String, AttachedBytes)>>,
+    /// Other items that items are linked with.
+    pub linked: BTreeMap<i64, Vec<LinkedItem>>,
+    /// How often somebody asked for the names of attached files.
+    pub names_asked: u32,
     /// Files that the findings of single items name.
     pub names_files: BTreeMap<i64, Vec<String>>,
 }

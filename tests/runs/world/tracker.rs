@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use heartbeat::fetch::{CurrentState, FetchError, FetchRequest, Page, Pages, Source};
+use heartbeat::fetch::{CurrentState, FetchError, FetchRequest, ItemFile, Page, Pages, Source};
 use heartbeat::model::{
-    BoxFuture, FailureClass, Format, ItemId, ItemKey, Links, TextField, WorkItem,
+    Attachment, BoxFuture, FailureClass, Format, ItemId, ItemKey, Links, Surroundings, TextField,
+    WorkItem,
 };
 use heartbeat::run::{Publisher, Publishing};
 
@@ -44,6 +45,14 @@ fn work_item(source: &str, id: i64, tracked: &Tracked) -> WorkItem {
     }
 }
 
+fn files(outside: &Outside, id: ItemId) -> impl Iterator<Item = Attachment> + '_ {
+    outside.attached.get(&id.0).into_iter().flatten().map(|(name, read)| Attachment {
+        name: name.clone(),
+        address: String::new(),
+        size: read.as_ref().ok().map(|bytes| bytes.len() as u64),
+    })
+}
+
 impl Source for Tracker {
     fn open(&self, request: FetchRequest) -> BoxFuture<'_, Result<Box<dyn Pages>, FetchError>> {
         let mut outside = self.1.lock().unwrap();
@@ -58,6 +67,10 @@ impl Source for Tracker {
             .filter(|(id, item)| wanted(**id, item))
             .map(|(id, item)| work_item(&self.0, *id, item))
             .collect();
+        for item in &mut items {
+            item.links.files =
+                outside.attached.get(&item.id.0).map_or(0, |files| files.len() as u64);
+        }
         items.sort_by_key(|item| item.changed_at);
         let cursor = items.iter().map(|item| item.changed_at).max();
         let held_back = &mut outside.undelivered;
@@ -85,6 +98,32 @@ impl Source for Tracker {
         let until_failure = outside.pages_until_failure.take();
         let scripted = Scripted { pages, until_failure, hangs: outside.tracker_hangs };
         Box::pin(async move { Ok(Box::new(scripted) as Box<dyn Pages>) })
+    }
+
+    fn attached_files(
+        &self,
+        ids: Vec<ItemId>,
+    ) -> BoxFuture<'_, Result<Option<Vec<ItemFile>>, FetchError>> {
+        let mut outside = self.1.lock().unwrap();
+        outside.names_asked += 1;
+        let named = ids.iter().flat_map(|id| files(&outside, *id).map(move |file| (*id, file)));
+        let named = named.collect();
+        Box::pin(async move { Ok(Some(named)) })
+    }
+
+    fn surroundings(&self, id: ItemId) -> BoxFuture<'_, Result<Option<Surroundings>, FetchError>> {
+        let outside = self.1.lock().unwrap();
+        let items = outside.linked.get(&id.0).cloned().unwrap_or_default();
+        let files = files(&outside, id).collect();
+        Box::pin(async move { Ok(Some(Surroundings { items, files, ..Surroundings::default() })) })
+    }
+
+    fn attachment(&self, file: Attachment, _: u64) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        let outside = self.1.lock().unwrap();
+        let all = outside.attached.values().flatten();
+        let found = all.into_iter().find(|(name, _)| *name == file.name).unwrap().1.clone();
+        let read = found.map_err(|why| FetchError::new(FailureClass::Config, why));
+        Box::pin(async move { read })
     }
 
     fn still_matching(

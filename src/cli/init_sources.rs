@@ -1,0 +1,168 @@
+//! The sources that `heartbeat init` writes: one into `[source]`, several as `[[sources]]`.
+
+use toml::Value;
+
+use super::error::CommandError;
+use super::init_checks::check_address;
+
+const KINDS: [&str; 3] = ["ado", "github", "jira"];
+
+/// A source as it was named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct NamedSource {
+    pub(super) kind: Option<String>,
+    pub(super) base_url: Option<String>,
+    pub(super) project: Option<String>,
+}
+
+/// The variable of the credential and the condition that a kind begins with, if not Azure DevOps'.
+fn start_of(kind: &str) -> Option<(&'static str, &'static str)> {
+    match kind {
+        "github" => Some(("GITHUB_TOKEN", "")),
+        "jira" => Some(("JIRA_TOKEN", "statusCategory != Done")),
+        _ => None,
+    }
+}
+
+/// The variable that the credential of such a tracker belongs in.
+pub(super) fn credential_of(kind: Option<&str>) -> &'static str {
+    kind.and_then(start_of).map_or("AZURE_DEVOPS_PAT", |(variable, _)| variable)
+}
+
+/// Which tracker an address belongs to, where it tells; none: Azure DevOps.
+pub(super) fn kind_of(address: &str) -> Option<&'static str> {
+    let rest = address.split_once("://")?.1;
+    let host = rest.split('/').next().unwrap_or_default();
+    let github = host.contains("github") || host.ends_with(".ghe.com") || rest.contains("/api/v3");
+    let jira =
+        host.ends_with(".atlassian.net") || host == "api.atlassian.com" || rest.contains("jira");
+    github.then_some("github").or_else(|| jira.then_some("jira"))
+}
+
+impl NamedSource {
+    /// By an address that may have its kind before it, such as `jira:https://tracker.contoso.com`.
+    pub(super) fn at(address: &str, project: Option<String>) -> Result<Self, String> {
+        let named = address.split_once(':').filter(|(kind, _)| KINDS.contains(kind));
+        let (kind, address) = match named {
+            Some((kind, address)) => (Some(kind.to_owned()), address),
+            None => (None, address),
+        };
+        check_address(address)?;
+        Ok(Self { kind, base_url: Some(address.to_owned()), project })
+    }
+
+    /// As given, or as the address tells.
+    pub(super) fn kind(&self) -> Option<&str> {
+        self.kind.as_deref().or_else(|| self.base_url.as_deref().and_then(kind_of))
+    }
+
+    /// What to ask for its project.
+    pub(super) fn question(&self) -> &'static str {
+        match self.kind() {
+            Some("github") => "Repository to watch, as owner/repository",
+            Some("jira") => "Key of the project to watch, such as SHOP",
+            _ => "Project to watch",
+        }
+    }
+
+    /// Its keys with their values.
+    pub(super) fn keys(&self) -> Vec<(&'static str, String)> {
+        let start = self.kind().and_then(start_of);
+        let given = [
+            ("kind", self.kind().map(str::to_owned)),
+            ("token_env", start.map(|(variable, _)| variable.to_owned())),
+            ("where", start.map(|(_, condition)| condition.to_owned())),
+            ("base_url", self.base_url.clone()),
+            ("project", self.project.clone()),
+        ];
+        given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+}
+
+/// The flag `--also URL PROJECT`, given any number of times.
+pub(super) fn also(values: &[String]) -> Result<Vec<NamedSource>, CommandError> {
+    let source = |pair: &[String]| {
+        let [address, project] = pair else {
+            return Err(CommandError::Usage("--also needs a URL and a project".to_owned()));
+        };
+        NamedSource::at(address, Some(project.clone()))
+            .map_err(|why| CommandError::Usage(format!("--also {address:?}: {why}")))
+    };
+    values.chunks(2).map(source).collect()
+}
+
+/// The entries of several sources, each with a name of its own.
+pub(super) fn entries(sources: &[NamedSource]) -> String {
+    let mut text = String::from(
+        "\n# The sources. A key that an entry leaves out has the value of [source] above. Items are\n\
+         # stored under the names: keep them when an address changes.\n",
+    );
+    for (source, name) in sources.iter().zip(names(sources)) {
+        text.push_str(&format!("\n[[sources]]\nname = {}\n", Value::from(name)));
+        for (key, value) in source.keys() {
+            text.push_str(&format!("{key} = {}\n", Value::from(value)));
+        }
+    }
+    text
+}
+
+/// A short name for each, made of its project, and different from the others.
+fn names(sources: &[NamedSource]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for source in sources {
+        let project = source.project.as_deref().unwrap_or_default();
+        let project = project.split(',').next().unwrap_or_default();
+        let last = project.rsplit('/').next().unwrap_or_default();
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let base: String = last.chars().map(plain).collect();
+        let base = match base.trim_matches('-') {
+            "" => source.kind().unwrap_or("ado"),
+            base => base,
+        };
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let mut tried = std::iter::once(base.to_owned()).chain(numbered);
+        names.extend(tried.find(|name| !names.contains(name)));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(address: &str, project: &str) -> NamedSource {
+        NamedSource::at(address, Some(project.to_owned())).unwrap()
+    }
+
+    #[test]
+    fn several_sources_of_several_kinds_make_entries_that_load() {
+        let sources = [
+            source("https://dev.azure.com/contoso", "Web Shop"),
+            source("https://dev.azure.com/fabrikam", "web shop"),
+            source("https://api.github.com", "contoso/shop,contoso/cart"),
+            source("jira:https://tracker.contoso.com", "SHOP"),
+            source("https://dev.azure.com/contoso", "Größe \"x\"\n\u{1}"),
+            source("https://dev.azure.com/contoso", "北京"),
+        ];
+        let text = format!("{}{}", crate::config::DEFAULT_TOML, entries(&sources));
+        let parsed: toml::Table = toml::from_str(&text).unwrap();
+        let listed = parsed["sources"].as_array().unwrap();
+        let value = |n: usize, key: &str| listed[n].get(key).and_then(Value::as_str);
+        let names: Vec<_> = (0..6).map(|n| value(n, "name").unwrap()).collect();
+        assert_eq!(names, ["web-shop", "web-shop-2", "shop", "shop-2", "gr--e--x", "ado"]);
+        assert_eq!((value(0, "kind"), value(0, "token_env")), (None, None));
+        assert_eq!((value(2, "kind"), value(2, "where")), (Some("github"), Some("")));
+        assert_eq!((value(3, "kind"), value(3, "token_env")), (Some("jira"), Some("JIRA_TOKEN")));
+        assert_eq!(value(3, "base_url"), Some("https://tracker.contoso.com"));
+        assert_eq!(value(4, "project"), Some("Größe \"x\"\n\u{1}"));
+    }
+
+    #[test]
+    fn addresses_are_held_to_the_same_rules() {
+        for wrong in ["contoso", "svn:https://x", "jira:contoso", ""] {
+            assert!(NamedSource::at(wrong, None).is_err(), "{wrong}");
+        }
+        let odd = also(&["https://x".to_owned()]).unwrap_err().to_string();
+        assert!(odd.contains("a URL and a project"), "{odd}");
+    }
+}

@@ -1,0 +1,247 @@
+//! What stands around an item, put together within bounds and whatever the tracker (pure).
+
+use std::collections::HashSet;
+
+use reqwest::Url;
+
+use crate::model::{Attachment, ItemId, LinkKind, LinkedChange, LinkedItem, Surroundings};
+
+/// Links that are read with their titles, and files that are listed.
+const MOST_ITEMS: usize = 20;
+const MOST_CHANGES: usize = 8;
+const MOST_FILES: usize = 30;
+/// Files of a change that are read.
+pub(super) const MOST_TOUCHED: usize = 30;
+
+/// Links and files under way, each once. One item links to another directly, so a circle of links
+/// goes nowhere.
+pub(super) struct Around {
+    own: ItemId,
+    found: Surroundings,
+    seen: HashSet<String>,
+}
+
+impl Around {
+    pub fn of(own: ItemId) -> Self {
+        Self { own, found: Surroundings::default(), seen: HashSet::new() }
+    }
+
+    pub fn add_item(&mut self, item: LinkedItem) {
+        let name = format!("item {}", item.id.map_or_else(|| item.name(), |id| id.to_string()));
+        if item.id != Some(self.own) && self.seen.insert(name) {
+            self.found.items.push(item);
+        }
+    }
+
+    pub fn add_change(&mut self, change: LinkedChange) {
+        let kind: &str = change.kind.into();
+        if !self.seen.insert(format!("{kind} {} {}", change.place.to_lowercase(), change.id)) {
+            return;
+        }
+        match self.found.changes.len() < MOST_CHANGES {
+            true => self.found.changes.push(change),
+            false => self.leave_out(),
+        }
+    }
+
+    /// A file that is attached; leaving it out counts.
+    pub fn add_file(&mut self, file: Attachment) {
+        self.found.left_out += u64::from(!self.take_file(file));
+    }
+
+    /// Files that a text shows. They may be anything, so none is counted as left out.
+    pub fn add_shown(&mut self, text: &str, is_wanted: impl Fn(&Shown) -> bool) {
+        for shown in addresses(text).into_iter().filter(is_wanted) {
+            let name = file_name(&shown);
+            self.take_file(Attachment { name, address: shown.address, size: None });
+        }
+    }
+
+    fn take_file(&mut self, file: Attachment) -> bool {
+        // The same file is often attached and shown: what follows the path is only its name.
+        let path = file.address.split('?').next().unwrap_or_default().to_ascii_lowercase();
+        if !self.seen.insert(format!("file {path}")) {
+            return true;
+        }
+        let room = self.found.files.len() < MOST_FILES;
+        if room {
+            self.found.files.push(file);
+        }
+        room
+    }
+
+    /// Something that nobody can use, or that is beyond the bounds.
+    pub fn leave_out(&mut self) {
+        self.found.left_out += 1;
+    }
+
+    /// All of it, parents first.
+    pub fn finish(self) -> Surroundings {
+        let mut found = self.found;
+        found.items.sort_by_key(|item| (item.kind, item.id.is_none(), item.id));
+        found.left_out += found.items.len().saturating_sub(MOST_ITEMS) as u64;
+        found.items.truncate(MOST_ITEMS);
+        found
+    }
+}
+
+/// The parent, if it is an item of this source.
+pub(super) fn parent_of(items: &[LinkedItem]) -> Option<ItemId> {
+    items.iter().find(|item| item.kind == LinkKind::Parent).and_then(|item| item.id)
+}
+
+/// Bytes that are looked at around a link: the work grows with the text and not faster.
+const LONGEST_ADDRESS: usize = 2_000;
+const LONGEST_WORDS: usize = 300;
+
+/// An address in a text, with the words that stand for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub words: String,
+    pub address: String,
+    /// Shown as a picture, and not only linked.
+    pub is_picture: bool,
+}
+
+/// Addresses of pictures and links in a text, be it HTML or Markdown.
+fn addresses(text: &str) -> Vec<Shown> {
+    let mut found = Vec::new();
+    for tag in text.split("<img").skip(1) {
+        let tag = tag.split('>').next().unwrap_or_default();
+        let Some(address) = attribute(tag, "src=") else { continue };
+        let words = attribute(tag, "alt=").unwrap_or_default();
+        found.push(Shown { words, address, is_picture: true });
+    }
+    // `[words](address "title")`, with `!` before it for a picture.
+    for (at, _) in text.match_indices("](") {
+        let after = &text[at + 2..text.floor_char_boundary(at + LONGEST_ADDRESS)];
+        let address = after.split([')', ' ', '\n']).next().unwrap_or_default();
+        let before = &text[text.floor_char_boundary(at.saturating_sub(LONGEST_WORDS))..at];
+        let Some((before, words)) = before.rsplit_once('[') else { continue };
+        let (words, address) = (words.to_owned(), address.replace("&amp;", "&"));
+        found.push(Shown { words, address, is_picture: before.ends_with('!') });
+    }
+    found.retain(|shown| shown.address.starts_with("http"));
+    found
+}
+
+fn attribute(tag: &str, name: &str) -> Option<String> {
+    let (_, value) = tag.split_once(name)?;
+    let quote = value.chars().next().filter(|c| "\"'".contains(*c));
+    let value = match quote {
+        Some(quote) => value[1..].split(quote).next(),
+        None => value.split_whitespace().next(),
+    };
+    value.map(|value| value.replace("&amp;", "&"))
+}
+
+/// `fileName` of the address; or else its last part, or the words where that is no name.
+fn file_name(shown: &Shown) -> String {
+    let Ok(url) = Url::parse(&shown.address) else { return shown.words.clone() };
+    let named = url.query_pairs().find(|(name, _)| name.eq_ignore_ascii_case("fileName"));
+    if let Some((_, name)) = named {
+        return name.into_owned();
+    }
+    let last = url.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
+    let has_words = !shown.words.trim().is_empty();
+    if !last.contains('.') && has_words { shown.words.clone() } else { last.to_owned() }
+}
+
+/// Whether two addresses are of the same server.
+pub(super) fn is_same_server(one: &Url, other: &Url) -> bool {
+    let place = |url: &Url| {
+        (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
+    };
+    place(one) == place(other)
+}
+
+/// The address, if it is one of the server's at `base` with one of these parts in its path.
+pub(super) fn own_address(address: &str, base: &Url, files: &[&str]) -> Result<Url, String> {
+    let url = Url::parse(address).map_err(|_| "its address is not valid".to_owned())?;
+    if !is_same_server(&url, base) {
+        let host = url.host_str().unwrap_or("nothing");
+        return Err(format!("it is on another host ({host})"));
+    }
+    let inside = base.path().trim_end_matches('/').to_ascii_lowercase();
+    let path = url.path().to_ascii_lowercase();
+    match path.strip_prefix(&inside).is_some_and(|rest| rest.starts_with('/'))
+        && files.iter().any(|part| path.contains(part))
+        && url.username().is_empty()
+    {
+        true => Ok(url),
+        false => Err(NOT_A_FILE.to_owned()),
+    }
+}
+
+/// Why an address of the tracker is not asked for.
+pub(super) const NOT_A_FILE: &str = "it is not one of the tracker's addresses for files";
+
+/// The first line of a text.
+pub(super) fn first_line(text: Option<&str>) -> String {
+    text.unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+}
+
+pub(super) fn is_hash(id: &str) -> bool {
+    (7..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<(String, String, bool)> {
+        let one = |shown: Shown| (file_name(&shown), shown.address, shown.is_picture);
+        addresses(text).into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn pictures_and_links_are_found_in_both_kinds_of_text() {
+        for (text, name, address, is_picture) in [
+            (
+                "<img alt='a' src=\"https://e.com/x?fileName=b.png&amp;c=1\">",
+                "b.png",
+                "https://e.com/x?fileName=b.png&c=1",
+                true,
+            ),
+            ("<img src=https://e.com/a.png width=3>", "a.png", "https://e.com/a.png", true),
+            (
+                "see ![the screen](https://e.com/0a1b) here",
+                "the screen",
+                "https://e.com/0a1b",
+                true,
+            ),
+            ("![](https://e.com/0a1b \"t\")", "0a1b", "https://e.com/0a1b", true),
+            (
+                "[server.log](https://e.com/files/7/server.log)",
+                "server.log",
+                "https://e.com/files/7/server.log",
+                false,
+            ),
+        ] {
+            let expected = vec![(name.to_owned(), address.to_owned(), is_picture)];
+            assert_eq!(shown(text), expected, "{text}");
+        }
+        for nothing in
+            ["", "](", "[](", "![x](data:image/png;base64,AA)", "<img", "<img src=", "é](é"]
+        {
+            assert_eq!(shown(nothing), vec![], "{nothing}");
+        }
+    }
+
+    #[test]
+    fn each_link_counts_once_and_the_item_is_not_its_own() {
+        let mut around = Around::of(ItemId(1));
+        for id in [1, 2, 2, 3] {
+            around.add_item(LinkedItem::new(LinkKind::Related, Some(ItemId(id)), None));
+        }
+        around.add_item(LinkedItem::new(LinkKind::Parent, None, Some("other/shop#2".into())));
+        for file in ["https://e.com/a?x=1", "https://e.com/A?x=2"] {
+            let (name, address) = ("a".to_owned(), file.to_owned());
+            around.add_file(Attachment { name, address, size: None });
+        }
+        let found = around.finish();
+        let names: Vec<String> = found.items.iter().map(LinkedItem::name).collect();
+        assert_eq!(names, ["other/shop#2", "#2", "#3"]);
+        assert_eq!((found.files.len(), found.left_out), (1, 0));
+    }
+}

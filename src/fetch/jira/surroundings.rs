@@ -1,0 +1,157 @@
+//! What stands around an issue: its parent, sub-tasks and links with their titles, attached files.
+//!
+//! An issue names its neighbours with their titles, so one request is enough for all of them and
+//! one more for what the parent says. Files come from the server's own address: Cloud is asked to
+//! send them itself and not to lead to its store.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Inner;
+use super::wire::{self, Named, Status};
+use crate::fetch::ItemFile;
+use crate::fetch::around::{Around, own_address, parent_of};
+use crate::fetch::failure::Failure;
+use crate::fetch::http::Wanted;
+use crate::fetch::text::{encode_segment, without_controls};
+use crate::model::{
+    Attachment, FailureClass, ItemId, LinkKind, LinkedItem, Surroundings, TextField,
+};
+
+/// Where the two kinds of server keep attached files.
+const CLOUD_FILES: &str = "/rest/api/3/attachment/content/";
+const SERVER_FILES: &str = "/secure/attachment/";
+
+/// Issues whose files are asked for at once.
+const AT_ONCE: usize = 100;
+
+/// A link between two issues; one of the ends is missing.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Link {
+    #[serde(rename = "type")]
+    kind: Option<Named>,
+    inward_issue: Option<wire::Issue>,
+    outward_issue: Option<wire::Issue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct File {
+    id: Option<Box<RawValue>>,
+    filename: Option<String>,
+    size: Option<u64>,
+    content: Option<String>,
+}
+
+impl Inner {
+    /// None if the issue is gone.
+    pub async fn surroundings(&self, id: ItemId) -> Result<Option<Surroundings>, Failure> {
+        let names = ["parent", "subtasks", "issuelinks", "attachment"].map(str::to_owned);
+        let found = self.issues(&[id], &names).await?;
+        let Some(fields) = found.into_iter().next().and_then(|issue| issue.fields) else {
+            return Ok(None);
+        };
+        let site = self.server().await?.site;
+        let mut around = Around::of(id);
+        let mut add = |kind: LinkKind, issue: wire::Issue| match linked_item(kind, issue, site) {
+            Some(item) => around.add_item(item),
+            None => around.leave_out(),
+        };
+        if let Some(parent) = fields.get::<wire::Issue>("parent") {
+            add(LinkKind::Parent, parent);
+        }
+        for child in fields.get::<Vec<wire::Issue>>("subtasks").unwrap_or_default() {
+            add(LinkKind::Child, child);
+        }
+        for link in fields.get::<Vec<Link>>("issuelinks").unwrap_or_default() {
+            let kind = kind_of(link.kind.and_then(|kind| kind.name).unwrap_or_default().as_str());
+            for issue in [link.inward_issue, link.outward_issue].into_iter().flatten() {
+                add(kind, issue);
+            }
+        }
+        for file in self.files(&fields).await? {
+            around.add_file(file);
+        }
+        let mut found = around.finish();
+        if let Some(parent) = parent_of(&found.items) {
+            let text = self.description(parent).await?;
+            if let Some(item) = found.items.iter_mut().find(|item| item.id == Some(parent)) {
+                item.text = text;
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// What an issue says; none if it may not be read.
+    async fn description(&self, id: ItemId) -> Result<Option<TextField>, Failure> {
+        let issues = self.issues(&[id], &["description".to_owned()]).await?;
+        let decoded = self.decode(issues, self.transport.http.now()).await?;
+        let texts = decoded.into_iter().flat_map(|one| one.item.texts);
+        Ok(texts.into_iter().find(|text| text.name == "description"))
+    }
+
+    /// Names and sizes of the files attached to these issues.
+    pub async fn attached_files(&self, ids: &[ItemId]) -> Result<Vec<ItemFile>, Failure> {
+        let mut named = Vec::new();
+        for part in ids.chunks(AT_ONCE) {
+            for issue in self.issues(part, &["attachment".to_owned()]).await? {
+                let Some(id) = issue.number().map(ItemId) else { continue };
+                let files = self.files(&issue.fields.unwrap_or_default()).await?;
+                named.extend(files.into_iter().map(|file| (id, file)));
+            }
+        }
+        Ok(named)
+    }
+
+    async fn files(&self, fields: &wire::Fields) -> Result<Vec<Attachment>, Failure> {
+        let is_cloud = self.transport.server().await?.is_cloud;
+        let base = self.transport.http.base_url();
+        let file = |file: File| {
+            let id = file.id.as_ref().map(|id| id.get().trim_matches('"')).unwrap_or_default();
+            let address = match is_cloud {
+                true => format!("{base}{CLOUD_FILES}{}", encode_segment(id)),
+                false => file.content.unwrap_or_default(),
+            };
+            Attachment { name: file.filename.unwrap_or_default(), address, size: file.size }
+        };
+        let files: Vec<File> = fields.get("attachment").unwrap_or_default();
+        Ok(files.into_iter().map(file).collect())
+    }
+
+    pub async fn attachment(&self, file: &Attachment, limit: u64) -> Result<Vec<u8>, Failure> {
+        let http = &self.transport.http;
+        let mut url = own_address(&file.address, http.base(), &[CLOUD_FILES, SERVER_FILES])
+            .map_err(|why| Failure::new(FailureClass::Config, format!("not asked for: {why}")))?;
+        if url.path().contains(CLOUD_FILES) {
+            url.set_query(Some("redirect=false"));
+        }
+        let what = &format!("the file {:?}", file.name);
+        http.download(Wanted { url, what, limit, is_storage: &|_| false }).await
+    }
+}
+
+/// Names of links are free; these are the ones a server begins with.
+fn kind_of(name: &str) -> LinkKind {
+    match name.to_lowercase() {
+        name if name.contains("duplicate") => LinkKind::Duplicate,
+        name if name.contains("relate") => LinkKind::Related,
+        _ => LinkKind::Other,
+    }
+}
+
+/// None if it has no number.
+fn linked_item(kind: LinkKind, issue: wire::Issue, site: &str) -> Option<LinkedItem> {
+    let id = issue.number().map(ItemId)?;
+    let key = issue.key.map(without_controls);
+    let fields = issue.fields.unwrap_or_default();
+    let status = fields.get::<Status>("status").and_then(|status| status.name);
+    let item_type = fields.get::<Named>("issuetype").and_then(|kind| kind.name);
+    let url = key.as_ref().map(|key| format!("{site}/browse/{}", encode_segment(key)));
+    Some(LinkedItem {
+        title: fields.get::<String>("summary").map(without_controls),
+        item_type: item_type.map(without_controls).unwrap_or_default(),
+        state: status.map(without_controls).unwrap_or_default(),
+        url: url.unwrap_or_default(),
+        ..LinkedItem::new(kind, Some(id), key)
+    })
+}
