@@ -15,9 +15,10 @@ use crate::backtest::{
     read_past_texts, sample, suggest,
 };
 use crate::context::ContextError;
+use crate::context::tree::TreeError;
 use crate::model::Usd;
 use crate::session::{StopHandle, StopReason};
-use crate::settings::{Config, FixNumbers};
+use crate::settings::Config;
 use crate::store::{Journal, Store};
 
 /// Where the items come from.
@@ -152,11 +153,7 @@ async fn plan(
         let source = tracker.source.as_ref();
         let (items, artifacts) =
             finished_items((&tracker.name, source), &setting.config, since).await?;
-        let mut of_source = request.clone();
-        if of_source.fixes.numbers == FixNumbers::Auto {
-            of_source.fixes.numbers = setting.config.fixes_of(&tracker.name).numbers;
-        }
-        let mut plan = find(&of_source, items, artifacts, code_base.clone(), tell).await?;
+        let mut plan = find(&request, items, artifacts, code_base.clone(), tell).await?;
         let count = plan.all_tasks().count();
         let progress = |read| tell(Step::Texts { read, all: count });
         read_past_texts(source, config, (&mut plan, analyze.is_some()), progress).await?;
@@ -194,7 +191,10 @@ impl From<BacktestError> for CommandError {
     fn from(error: BacktestError) -> Self {
         match error {
             BacktestError::Tracker(error) => Self::Run(crate::run::RunError::Fetch(error)),
-            BacktestError::Write { path, source } => disk_failed("", &path, source),
+            BacktestError::Write { path, source }
+            | BacktestError::Tree(TreeError::Write { path, source }) => {
+                disk_failed("", &path, source)
+            }
             BacktestError::Context(ContextError::Store { path, source }) => {
                 disk_failed("the index at ", &path, source)
             }

@@ -45,6 +45,7 @@ pub use text::render;
 pub use tracker::{cleaned, finished_items, read_past_texts};
 pub use tune::{Suggestion, suggest};
 
+use crate::context::tree::TreeError;
 use crate::context::{ContextError, Subject};
 use crate::fetch::FetchError;
 use crate::fixes::Unusable;
@@ -170,16 +171,14 @@ pub enum BacktestError {
         #[source]
         source: crate::context::GitError,
     },
-    #[error("{} is not a git repository; a backtest needs the history that fixed the items", .0.display())]
-    NoRepository(PathBuf),
     #[error("cannot write {}: {source}", path.display())]
     Write {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot lay out commit {commit} in {}: is the disk full, or is a file of it missing in the repository? What was scored is kept; run the command again to go on", folder.display())]
-    LayOut { folder: PathBuf, commit: String },
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     #[error("stopped with {done} of {all} items scored; run the command again to go on from there")]
     Stopped { done: usize, all: usize },
     #[error(transparent)]

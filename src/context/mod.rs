@@ -130,6 +130,7 @@ mod spans;
 mod store;
 mod term;
 mod together;
+pub mod tree;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,172 @@
+//! The code of one commit: a work tree of our own that borrows the objects of the user's repository.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::git::{self, Bounds, GitError};
+use crate::private;
+
+const BOUNDS: Bounds = Bounds { time: Duration::from_secs(600), output: 256 << 20 };
+
+/// Why a commit was not laid out.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    #[error("cannot read the history of {}: {source}", repository.display())]
+    Git {
+        repository: PathBuf,
+        #[source]
+        source: GitError,
+    },
+    #[error("{} is not a git repository", .0.display())]
+    NoRepository(PathBuf),
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(
+        "cannot lay out commit {commit} in {}: is the disk full, or is a file of it missing in the \
+         repository? What was done before is kept; run the command again to go on",
+        folder.display()
+    )]
+    LayOut { folder: PathBuf, commit: String },
+}
+
+/// A work tree that can be moved to any commit of a repository. The repository itself is only read:
+/// its references, its index and its settings stay as they are. What git keeps about the tree lies
+/// beside it, so that whoever reads the tree sees nothing of other commits.
+#[derive(Debug)]
+pub struct BorrowedTree {
+    folder: PathBuf,
+}
+
+impl BorrowedTree {
+    /// Makes the work tree for `repository` below `parent`, or opens what an earlier one left there.
+    pub fn open(repository: &Path, parent: &Path, name: &str) -> Result<Self, TreeError> {
+        let common = common_folder(repository)?;
+        let tree = Self { folder: parent.join(name) };
+        tree.borrow_objects(&common, &parent.join(format!("{name}.git")))?;
+        // What an interrupted checkout left would be taken for code. A tree without a commit yet has
+        // nothing to clean.
+        if tree.git(&["rev-parse", "--verify", "--quiet", "HEAD"]).is_ok() {
+            tree.git(&["clean", "--quiet", "-ffdx"])?;
+        }
+        Ok(tree)
+    }
+
+    fn borrow_objects(&self, common: &Path, kept: &Path) -> Result<(), TreeError> {
+        private::create_folder(&self.folder).map_err(write(&self.folder))?;
+        if !self.folder.join(".git").exists() {
+            let kept = kept.to_string_lossy();
+            self.git(&["init", "--quiet", "--template=", &format!("--separate-git-dir={kept}")])?;
+            // Other commits that it was at must not be found there.
+            self.git(&["config", "core.logAllRefUpdates", "false"])?;
+        }
+        let info = kept.join("objects/info");
+        private::create_folder(&info).map_err(write(&info))?;
+        let alternates = info.join("alternates");
+        let mut objects = common.join("objects").into_os_string().into_encoded_bytes();
+        objects.push(b'\n');
+        private::write(&alternates, &objects).map_err(write(&alternates))?;
+        // Git must know where a shallow history ends, or it looks for commits that are not there.
+        let shallow = kept.join("shallow");
+        match std::fs::read(common.join("shallow")) {
+            Ok(ends) => private::write(&shallow, &ends).map_err(write(&shallow)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Where a code base lies in its repository: `web/` or nothing.
+    pub fn prefix_of(root: &Path) -> Result<String, TreeError> {
+        let prefix = git::output(root, &["rev-parse", "--show-prefix"], BOUNDS)
+            .map_err(|source| TreeError::Git { repository: root.to_owned(), source })?;
+        Ok(String::from_utf8_lossy(&prefix).trim_end().to_owned())
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Does the repository hold this commit?
+    pub fn knows(&self, commit: &str) -> bool {
+        self.git(&["cat-file", "-e", &format!("{commit}^{{tree}}")]).is_ok()
+    }
+
+    /// Lays out `commit`, and nothing newer.
+    pub fn move_to(&self, commit: &str) -> Result<(), TreeError> {
+        if self.git(&["checkout", "--quiet", "--force", "--detach", commit]).is_ok() {
+            return Ok(());
+        }
+        // A partial clone may lack some files; the others are laid out without them.
+        self.git(&["read-tree", "--reset", commit])?;
+        self.git(&["update-ref", "--no-deref", "HEAD", commit])?;
+        let missing = self.missing_files()?;
+        if missing.is_empty() {
+            return Err(self.cannot_lay_out(commit));
+        }
+        let arguments = ["update-index", "-z", "--skip-worktree", "--stdin"];
+        self.git_for(&arguments, missing.join("\0"))?;
+        let laid_out = self.git(&["checkout-index", "--all", "--force", "--quiet"]);
+        laid_out.map_err(|_| self.cannot_lay_out(commit))?;
+        self.git(&["clean", "--quiet", "-ffdx"])?;
+        Ok(())
+    }
+
+    /// Files of the current commit whose content is not in the repository.
+    fn missing_files(&self) -> Result<Vec<String>, TreeError> {
+        let listed = self.git(&["ls-files", "-z", "--stage"])?;
+        let listed = String::from_utf8_lossy(&listed);
+        let entries: Vec<(&str, &str)> = listed
+            .split('\0')
+            .filter_map(|entry| {
+                let (facts, path) = entry.split_once('\t')?;
+                Some((facts.split(' ').nth(1)?, path))
+            })
+            .collect();
+        let ids: String = entries.iter().map(|(id, _)| format!("{id}\n")).collect();
+        let known = self.git_for(&["cat-file", "--batch-check"], ids)?;
+        let known = String::from_utf8_lossy(&known);
+        let missing = known.lines().zip(entries).filter(|(line, _)| line.ends_with("missing"));
+        Ok(missing.map(|(_, (_, path))| path.to_owned()).collect())
+    }
+
+    fn cannot_lay_out(&self, commit: &str) -> TreeError {
+        TreeError::LayOut { folder: self.folder.clone(), commit: commit.to_owned() }
+    }
+
+    /// Removes it, with what git kept beside it.
+    pub fn remove(self) {
+        let mut beside = self.folder.clone().into_os_string();
+        beside.push(".git");
+        for folder in [self.folder.as_path(), Path::new(&beside)] {
+            if let Err(error) = private::remove_folder(folder) {
+                tracing::warn!(folder = %folder.display(), %error, "could not remove a work tree");
+            }
+        }
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<Vec<u8>, TreeError> {
+        self.git_for(arguments, String::new())
+    }
+
+    fn git_for(&self, arguments: &[&str], input: String) -> Result<Vec<u8>, TreeError> {
+        git::output_for(&self.folder, arguments, input, BOUNDS)
+            .map_err(|source| TreeError::Git { repository: self.folder.clone(), source })
+    }
+}
+
+/// Where git keeps the objects of a repository, whichever of its work trees is given.
+pub fn common_folder(repository: &Path) -> Result<PathBuf, TreeError> {
+    let missing = || TreeError::NoRepository(repository.to_owned());
+    let common = git::output(repository, &["rev-parse", "--git-common-dir"], BOUNDS)
+        .map_err(|_| missing())?;
+    let common = String::from_utf8_lossy(&common).trim_end().to_owned();
+    repository.join(common).canonicalize().map_err(|_| missing())
+}
+
+fn write(path: &Path) -> impl FnOnce(std::io::Error) -> TreeError {
+    let path = path.to_owned();
+    move |source| TreeError::Write { path, source }
+}
