@@ -30,7 +30,7 @@ type Fill = fn(&mut Family<'_>, &Facts, &Health);
 
 /// Every family: name without the prefix, kind, help, samples.
 #[rustfmt::skip]
-pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
+pub const FAMILIES: [(&str, Kind, &str, Fill); 39] = [
     ("build_info", Kind::Gauge, "Always 1; the version is a label.", |family, _, _| {
         family.add("", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     }),
@@ -44,6 +44,18 @@ pub const FAMILIES: [(&str, Kind, &str, Fill); 37] = [
     }),
     ("sessions_limit", Kind::Gauge, "Sessions that may run at once.", |family, facts, _| {
         family.set(facts.limits.max_live_sessions.into());
+    }),
+    ("host_sessions_running", Kind::Gauge, "Sessions running now on other hosts, by host. Only hosts with a session are listed: names of hosts that are gone do not stay.", |family, facts, _| {
+        let mut hosts = std::collections::BTreeMap::<&str, usize>::new();
+        for host in facts.active.iter().filter_map(|session| session.host.as_deref()).filter(|host| !host.is_empty()) {
+            *hosts.entry(host).or_default() += 1;
+        }
+        for (host, sessions) in hosts {
+            family.add("", &[("host", host)], count(sessions));
+        }
+    }),
+    ("sessions_waiting_for_host", Kind::Gauge, "Sessions that no host has taken yet.", |family, facts, _| {
+        family.set(count(facts.active.iter().filter(|session| session.host.as_deref() == Some("")).count()));
     }),
     ("sessions_total", Kind::Counter, "Sessions that ended, by purpose, outcome and, where there is one, its reason: a session that a person stopped is cancelled by operator.", |family, facts, _| {
         for total in &facts.totals.sessions {

@@ -123,6 +123,34 @@ fn buckets_add_up() {
 }
 
 #[test]
+fn sessions_on_other_hosts_are_counted_by_host() {
+    use crate::model::{RunId, SessionId, SessionRef};
+    let mut facts = facts();
+    let on = |host: Option<&str>| crate::store::ActiveSession {
+        host: host.map(str::to_owned),
+        session: SessionRef {
+            id: SessionId(uuid::Uuid::nil()),
+            run: RunId(uuid::Uuid::nil()),
+            stage: Stage::Deep,
+            item: None,
+            attempt: 1,
+        },
+        keeper_pid: 0,
+        agent_pid: None,
+        tier: "remote".into(),
+        started_at: facts.now,
+        deadline_at: facts.now,
+        alive: true,
+    };
+    facts.active = vec![on(Some("w1")), on(Some("w0")), on(Some("")), on(Some("w1")), on(None)];
+    let text = render(&facts, &judge(&facts, Duration::ZERO));
+    let lines = ["host_sessions_running{host=\"w0\"} 1", "host_sessions_running{host=\"w1\"} 2"];
+    for line in lines.iter().chain(&["sessions_waiting_for_host 1", "sessions_running 5"]) {
+        assert!(text.contains(&format!("\nheartbeat_{line}\n")), "{line}: {text}");
+    }
+}
+
+#[test]
 fn labels_cannot_break_out_of_their_quotes() {
     let mut text = String::new();
     Family { name: "x", text: &mut text }.add("", &[("a", "q\" } 1\nheartbeat_y 2\\")], 1.0);

@@ -100,12 +100,22 @@ function schedule(state, now) {
 export function sessions(state, now, act) {
   const limit = state.limits.max_live_sessions;
   const live = state.sessions;
-  say(byId("sessions-note"), `${live.length} of ${plural(limit, "slot")} in use`);
+  say(byId("sessions-note"), `${live.length} of ${plural(limit, "slot")} in use${onHosts(live)}`);
   const free = Math.max(0, limit - live.length);
   const rows = free ? [...live, { free, session: "free" }] : live;
   keyed(byId("sessions"), rows, (row) => row.session,
     (row) => (row.free ? h("li.slot.free") : slot(row, act)),
     (element, row) => (row.free ? say(element, `${plural(row.free, "free slot")}`) : fillSlot(element, row, now)));
+}
+
+/** How many sessions each host of a fleet has; nothing on one machine. */
+function onHosts(live) {
+  const hosts = new Map();
+  for (const { host } of live) {
+    if (host != null) hosts.set(host, (hosts.get(host) ?? 0) + 1);
+  }
+  const named = [...hosts].sort().map(([host, count]) => `${host || "waiting for a host"}: ${count}`);
+  return named.length ? `, ${named.join(", ")}` : "";
 }
 
 function slot(row, act) {
