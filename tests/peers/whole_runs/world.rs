@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::process::{Child, Command};
 
 use support::messages_api::{MessagesApi, Reply, Request};
+pub use support::messages_api::{asked_about, is_triage};
 use support::real_cli::installed;
 
 use crate::agents::bench::{cli, share_cache};
@@ -248,17 +249,6 @@ pub async fn body(url: String) -> Option<String> {
 /// The same as JSON.
 pub async fn page(url: String) -> Option<Value> {
     serde_json::from_str(&body(url).await?).ok()
-}
-
-/// The ids that a triage prompt asks about.
-pub fn asked_about(request: &Request) -> Vec<i64> {
-    let prompt = request.user_texts().concat();
-    let parts = prompt.split(" item=\"").skip(1);
-    parts.filter_map(|part| part.split('"').next()?.parse().ok()).collect()
-}
-
-pub fn is_triage(request: &Request) -> bool {
-    !request.tools().iter().any(|name| ["Read", "exec_command", "view"].contains(name))
 }
 
 /// The different numbers of attempts that open items have used.

@@ -14,7 +14,7 @@ use heartbeat::model::{
 };
 use heartbeat::ports::{Ledger as _, LedgerError};
 use heartbeat::prompt::Rendered;
-use heartbeat::session::{Job, Sessions, StopHandle, StopReason};
+use heartbeat::session::{Attached, AttachedFile, Job, Sessions, StopHandle, StopReason};
 use heartbeat::settings::Config;
 use heartbeat::store::{BudgetCaps, Claim, Journal};
 use uuid::Uuid;
@@ -64,6 +64,7 @@ for word in "$@"; do [ "$before" = --session-id ] && id=$word; before=$word; don
 echo "start $id $$ $(date +%s.%N)" >> "{folder}/starts"
 how=$(printf '%s\n' "$prompt" | sed -n 's/^play \([a-z]*\) [0-9]*$/\1/p' | head -1)
 pace=$(printf '%s\n' "$prompt" | sed -n 's/^play [a-z]* \([0-9]*\)$/\1/p' | head -1)
+printf '%s\n' "$prompt" | sed -n 's/^copy //p' | while read -r file; do cp "$file" "{folder}/copy-of-${{file##*/}}"; done
 case $how in
 crash) kill -9 $$ ;;
 hang) printf %s "$prompt" | "{program}" simulate agent --pace 0 "$@" | head -1; exec sleep 1000 ;;
@@ -208,6 +209,7 @@ impl Subject {
 /// Every case that needs no crash, one after the other.
 pub async fn all(subject: &Subject) {
     a_session_completes_once_and_its_output_is_stored(subject).await;
+    files_of_an_item_are_where_the_prompt_says(subject).await;
     a_crash_of_the_agent_is_its_outcome(subject).await;
     one_more_than_the_cap_is_refused(subject).await;
     a_cancelled_session_ends_with_the_reason(subject).await;
@@ -231,6 +233,22 @@ async fn a_session_completes_once_and_its_output_is_stored(subject: &Subject) {
     subject.journal.results().apply_triage(Some(id), Vec::new()).await.expect("the state");
     let waiting = subject.journal.store().results().unapplied().await.expect("the state");
     assert!(waiting.iter().all(|one| one.session != id), "applied once");
+}
+
+async fn files_of_an_item_are_where_the_prompt_says(subject: &Subject) {
+    let id = subject.claim().await;
+    let mut job = subject.job(id, Play::Answer(0));
+    let marker = "/attached-files".to_owned();
+    job.prompt.user.push_str(&format!("\ncopy {marker}/1-shot.png\ncopy {marker}/2-log.txt"));
+    let picture: Vec<u8> = (0..=u8::MAX).cycle().take(70_000).collect();
+    let file = |name: &str, bytes: &[u8]| AttachedFile { name: name.into(), bytes: bytes.into() };
+    let files = vec![file("1-shot.png", &picture), file("2-log.txt", b"12:00 total is -1\n")];
+    job.attached = Some(Attached { marker, files });
+    let end = subject.sessions.perform(job, StopHandle::new().signal()).await.expect("it starts");
+    assert_eq!(end.outcome, Outcome::Completed, "{end:?}");
+    let copy = |name: &str| std::fs::read(subject.agent.folder.join(name)).unwrap_or_default();
+    assert!(copy("copy-of-1-shot.png") == picture, "every byte of the picture");
+    assert_eq!(copy("copy-of-2-log.txt"), b"12:00 total is -1\n");
 }
 
 async fn a_crash_of_the_agent_is_its_outcome(subject: &Subject) {

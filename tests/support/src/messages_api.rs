@@ -68,6 +68,18 @@ impl Request {
     }
 }
 
+/// The ids that a triage prompt asks about.
+pub fn asked_about(request: &Request) -> Vec<i64> {
+    let prompt = request.user_texts().concat();
+    let parts = prompt.split(" item=\"").skip(1);
+    parts.filter_map(|part| part.split('"').next()?.parse().ok()).collect()
+}
+
+/// Triage has no tool to read files with.
+pub fn is_triage(request: &Request) -> bool {
+    !request.tools().iter().any(|name| ["Read", "exec_command", "view"].contains(name))
+}
+
 /// What is answered.
 #[derive(Debug, Clone)]
 pub enum Reply {
