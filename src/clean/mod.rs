@@ -34,7 +34,6 @@ mod adf_tree;
 mod characters;
 mod code;
 mod control;
-mod drawn;
 mod element;
 mod enter;
 mod feed;

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use super::order::Checkout;
 use crate::context::git::{self, Bounds};
+use crate::context::tree::{BorrowedTree, TreeError};
 use crate::exec::{self, HelperCommand};
 use crate::settings::{Config, Environment};
 
-/// Long enough for a work tree of a large code base on a slow disk.
-const TREE_WITHIN: Duration = Duration::from_mins(5);
 /// Longest fetch of a missing commit.
 const FETCH_WITHIN: Duration = Duration::from_mins(5);
 const FEW: u64 = 64 * 1024;
@@ -63,15 +62,20 @@ pub fn mirrors(config: &Config) -> Vec<(String, PathBuf)> {
         .filter(|path| !path.as_os_str().is_empty())
         .map(|path| (name_of(path), path.clone()));
     let named = config.fleet.mirrors.iter().map(|one| (one.name.clone(), one.path.clone()));
-    named.chain(own).collect()
+    let mut all: Vec<(String, PathBuf)> = Vec::new();
+    for one in named.chain(own) {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
 }
 
-/// A work tree that lasts as long as this value.
+/// A work tree of its own for one session. The mirror is only read: sessions side by side, here or in
+/// other processes, do not meet in it.
 #[derive(Debug)]
 pub struct WorkTree {
-    mirror: PathBuf,
-    /// Where it is.
-    pub path: PathBuf,
+    tree: BorrowedTree,
 }
 
 impl WorkTree {
@@ -90,25 +94,24 @@ impl WorkTree {
             return Err(CheckoutError::NoCommit { mirror, commit: commit.clone(), why });
         }
         ensure_commit(&mirror, commit, environment).await?;
-        let path = folder.join(name);
-        let tree = path.to_string_lossy().into_owned();
-        // What a crash left at this place or in the repository's list is in nobody's use.
-        drop(git(&mirror, &["worktree", "prune"], TREE_WITHIN).await);
-        let arguments = ["worktree", "add", "--detach", "--force", &tree, commit];
-        let made = git(&mirror, &arguments, TREE_WITHIN).await;
-        let fail =
-            |why| CheckoutError::NoTree { mirror: mirror.clone(), commit: commit.clone(), why };
-        made.map_err(fail)?;
-        Ok(Self { mirror, path })
+        let (from, to) = (mirror.clone(), folder.to_owned());
+        let (name, wanted) = (name.clone(), commit.clone());
+        let laid_out = tokio::task::spawn_blocking(move || {
+            let tree = BorrowedTree::open(&from, &to, &name)?;
+            tree.move_to(&wanted)?;
+            Ok::<_, TreeError>(tree)
+        });
+        let why = match laid_out.await {
+            Ok(Ok(tree)) => return Ok(Self { tree }),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => panic.to_string(),
+        };
+        Err(CheckoutError::NoTree { mirror, commit: commit.clone(), why })
     }
 
-    /// Removes it.
-    pub async fn remove(self) {
-        let tree = self.path.to_string_lossy().into_owned();
-        let arguments = ["worktree", "remove", "--force", &tree];
-        if let Err(why) = git(&self.mirror, &arguments, TREE_WITHIN).await {
-            tracing::warn!(%why, tree, "could not remove a work tree; the next one prunes it");
-        }
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.tree.folder()
     }
 }
 

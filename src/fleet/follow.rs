@@ -1,16 +1,18 @@
 //! One session on another host, from its start to its end: a sign of life at every interval, requests
 //! to stop passed on, its end taken from the server or asked for at its host.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::engine::{Described, Ended, EngineError, Sealed, Start, What};
 use super::order::{Beat, Done, Report, Task};
 use super::sessions::{AGAIN, Coordinator};
 use crate::event::{Event, LiveVerdict, Liveness, Reason, Sink as _};
-use crate::model::{BoxFuture, Outcome, SessionEnd, SessionRef, Stage};
+use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId, SessionRef, Stage};
 use crate::ports::{Ledger as _, LedgerError};
 use crate::session::stop::StopState;
 use crate::session::{StopReason, StopSignal};
@@ -27,6 +29,12 @@ pub(super) struct Follower {
     beats: u64,
     /// What its host told last, and when that was noticed.
     last: Option<(Beat, Instant)>,
+    /// The server's time of the last beat, and when it was noticed here.
+    heard: Option<(Timestamp, Instant)>,
+    /// A question to its host that is under way.
+    asking: Option<BoxFuture<'static, Asked>>,
+    /// Its host was asked while the server was there, and did not answer.
+    silent: bool,
     told_spawn: bool,
     told_model: bool,
     /// Why it was asked to end.
@@ -40,6 +48,8 @@ pub(super) struct Follower {
 
 type Answer = Result<Option<Ended>, EngineError>;
 type Look = Result<Option<Described>, EngineError>;
+/// A host's answer; none: it does not answer.
+type Asked = Result<Option<Report>, EngineError>;
 
 impl Follower {
     pub(super) fn new(shared: Arc<Coordinator>, session: SessionRef, id: String) -> Self {
@@ -50,6 +60,9 @@ impl Follower {
             since: Instant::now(),
             beats: 0,
             last: None,
+            heard: None,
+            asking: None,
+            silent: false,
             told_spawn: false,
             told_model: false,
             asked: None,
@@ -91,7 +104,8 @@ impl Follower {
                 answer = &mut waiting => match answer {
                     Ok(Some(ended)) => break ended,
                     Ok(None) => waiting = self.wait(Duration::ZERO),
-                    Err(error) if !error.is_in_doubt() => break self.unknown(&error),
+                    Err(error @ EngineError::Unknown(..)) => break self.unknown(&error),
+                    // Also a refusal, such as that of a credential that expired: the session goes on.
                     Err(error) => {
                         self.note_outage(&error);
                         waiting = self.wait(AGAIN);
@@ -106,7 +120,12 @@ impl Follower {
                     if let Ok(Some(described)) = found {
                         self.cut_off = None;
                         self.take_note(described).await?;
+                        self.ask_ahead();
                     }
+                }
+                answer = ready(&mut self.asking) => {
+                    self.asking = None;
+                    self.silent = matches!(answer, Ok(None));
                 }
                 state = stop.changed(known) => {
                     known = state;
@@ -123,7 +142,22 @@ impl Follower {
                 }
             }
         };
-        self.conclude(ended).await
+        let signs = self.signs();
+        // Its row is open until its end is known, and an open row shows signs of life.
+        tokio::select! {
+            end = self.conclude(ended) => end,
+            never = signs.keep_telling() => match never {},
+        }
+    }
+
+    fn signs(&self) -> Signs {
+        Signs {
+            shared: Arc::clone(&self.shared),
+            session: self.session.id,
+            host: self.last.as_ref().map(|(last, _)| last.host.clone()),
+            since: self.since,
+            beats: self.beats,
+        }
     }
 
     fn wait(&self, after: Duration) -> BoxFuture<'static, Answer> {
@@ -180,13 +214,34 @@ impl Follower {
                     Some((last, _)) => format!("{}: starting", last.host),
                     None => format!("waits for a host for {} s", age(&self.since)),
                 };
-                starting(beat, evidence, self.since.elapsed())
+                sign(beat, LiveVerdict::Starting, evidence, self.since.elapsed())
             }
         };
         self.shared.journal.emit(Event::SessionLiveness { session, liveness });
     }
 
+    /// A host that was not heard of for most of the server's patience is asked before the patience
+    /// is over, so that a host that is gone costs no more than that.
+    fn ask_ahead(&mut self) {
+        let patience = self.shared.patience();
+        let Some((_, heard)) = self.heard.filter(|(_, at)| at.elapsed() > patience * 3 / 4) else {
+            self.silent = false;
+            return;
+        };
+        if let Some((last, _)) =
+            self.last.as_ref().filter(|_| self.asking.is_none() && !self.silent)
+        {
+            let until = (heard + patience).saturating_duration_since(Instant::now());
+            self.asking = Some(self.ask(&last.host, until + AGAIN));
+        }
+    }
+
     async fn take_note(&mut self, described: Described) -> Result<(), LedgerError> {
+        if let Some(told) = described.told_at
+            && self.heard.is_none_or(|(known, _)| known != told)
+        {
+            self.heard = Some((told, Instant::now()));
+        }
         let Some(beat) = self.beat_in(&described) else { return Ok(()) };
         let (session, journal) = (self.session.id, &self.shared.journal);
         let is_new = self.last.as_ref().is_none_or(|(last, _)| last.host != beat.host);
@@ -276,33 +331,36 @@ impl Follower {
     /// Without a beat nothing was started. With one, its host is asked; a host that does not answer
     /// had to end it before the server gave it up, or within the server's patience from now.
     async fn lost(mut self, why: &'static str) -> Result<SessionEnd, LedgerError> {
-        let since = Instant::now();
-        let gone_by = since + self.shared.patience();
+        let gone_by = Instant::now() + self.shared.patience();
         let host = loop {
             match self.shared.engine.describe(&self.id).await {
                 Ok(Some(described)) => break self.beat_in(&described).map(|beat| beat.host),
                 Ok(None) => break self.last.take().map(|(beat, _)| beat.host),
-                Err(error) if self.asked.is_some() && error.is_in_doubt() => {
-                    return Err(LedgerError::LeftRunning);
-                }
+                Err(_) if self.asked.is_some() => return Err(LedgerError::LeftRunning),
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }
         };
         let Some(host) = host else { return self.withdraw(Reason::NoWorker, why.to_owned()).await };
         self.shared.journal.placed(self.session.id, host.clone()).await?;
-        loop {
-            match self.ask(&host).await {
-                Some(Report::Ended(done)) if done.session == self.session.id => {
+        while !self.silent {
+            let asking = self.asking.take();
+            let asking = asking.unwrap_or_else(|| self.ask(&host, REPORT_TAKEN));
+            match asking.await {
+                Ok(Some(Report::Ended(done))) if done.session == self.session.id => {
                     return self.close(done.end).await;
                 }
-                Some(Report::Running) if Instant::now() < gone_by => {
-                    tokio::time::sleep(AGAIN).await;
+                Ok(Some(Report::NotStarted(why))) => {
+                    return self.withdraw(Reason::NoWorker, why).await;
                 }
+                Ok(Some(Report::Running)) if Instant::now() < gone_by => {}
+                Err(_) if self.asked.is_some() => return Err(LedgerError::LeftRunning),
+                Err(error) if error.may_pass() => {}
                 answer => {
                     tracing::warn!(session_id = %self.session.id, host, why, ?answer, "its host does not know how it ended");
                     break;
                 }
             }
+            tokio::time::sleep(AGAIN).await;
         }
         if why != super::engine::HOST_LOST {
             tokio::time::sleep_until(gone_by).await;
@@ -310,27 +368,34 @@ impl Follower {
         self.close(SessionEnd::empty(Outcome::Orphaned)).await
     }
 
-    /// Asks a host how the session ended; none: it does not answer.
-    async fn ask(&self, host: &str) -> Option<Report> {
-        let names = self.shared.names().await.ok()?;
-        let (id, queue) = (names.report(self.session.id), names.queue_of(host));
-        let patience = self.shared.patience();
-        let start = Start {
-            id: &id,
-            queue: &queue,
-            task: &Task::Report(self.session.id),
-            wait: REPORT_TAKEN.min(patience),
-            limit: REPORT_WITHIN.min(patience),
-            patience: None,
-            again: false,
-        };
-        self.shared.engine.start(start).await.ok()?;
-        match self.shared.engine.wait_for(&id).await {
-            Ok(Some(Ended::Completed(result))) => {
-                self.shared.engine.open(What::Result, &id, &result).ok()
+    /// Asks a host how the session ended, which it has to begin with within `wait`.
+    fn ask(&self, host: &str, wait: Duration) -> BoxFuture<'static, Asked> {
+        let (shared, session, host) = (Arc::clone(&self.shared), self.session.id, host.to_owned());
+        Box::pin(async move {
+            let names =
+                shared.names().await.map_err(|error| EngineError::Settings(error.to_string()))?;
+            let (id, queue) = (names.report(session), names.queue_of(&host));
+            let patience = shared.patience();
+            let start = Start {
+                id: &id,
+                queue: &queue,
+                task: &Task::Report(session),
+                wait: wait.min(patience),
+                limit: REPORT_WITHIN.min(patience),
+                patience: None,
+                again: false,
+            };
+            shared.engine.start(start).await?;
+            loop {
+                match shared.engine.wait_for(&id).await? {
+                    None => {}
+                    Some(Ended::Completed(result)) => {
+                        return shared.engine.open(What::Result, &id, &result).map(Some);
+                    }
+                    Some(_) => return Ok(None),
+                }
             }
-            _ => None,
-        }
+        })
     }
 
     /// Its end, in the state and in the log. What was asked for is the reason for what followed.
@@ -372,18 +437,42 @@ impl Follower {
     }
 }
 
-/// Waits for a look that is under way; for ever if there is none.
-async fn ready(looking: &mut Option<BoxFuture<'static, Look>>) -> Look {
-    match looking {
-        Some(look) => look.await,
+/// Waits for what is under way; for ever if nothing is.
+pub(super) async fn ready<T>(pending: &mut Option<BoxFuture<'static, T>>) -> T {
+    match pending {
+        Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
 
-fn starting(beat: u64, evidence: String, since: Duration) -> Liveness {
+/// Signs of life while the end of a session is looked for.
+struct Signs {
+    shared: Arc<Coordinator>,
+    session: SessionId,
+    host: Option<String>,
+    since: Instant,
+    beats: u64,
+}
+
+impl Signs {
+    async fn keep_telling(mut self) -> Infallible {
+        let every = self.shared.config.timeouts.liveness;
+        loop {
+            tokio::time::sleep(every).await;
+            self.beats += 1;
+            let host = self.host.as_deref().unwrap_or("its host");
+            let evidence = format!("{host}: asking how it ended");
+            let liveness = sign(self.beats, LiveVerdict::Suspect, evidence, self.since.elapsed());
+            self.shared.journal.emit(Event::SessionLiveness { session: self.session, liveness });
+        }
+    }
+}
+
+/// A sign of life without a host's own figures.
+fn sign(beat: u64, verdict: LiveVerdict, evidence: String, since: Duration) -> Liveness {
     Liveness {
         beat,
-        verdict: LiveVerdict::Starting,
+        verdict,
         evidence,
         elapsed_ms: milliseconds(since),
         deadline_in_ms: 0,

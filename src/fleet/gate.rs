@@ -68,7 +68,7 @@ impl FleetGate {
     }
 
     fn are_there(&self, pollers: &[Poller]) -> bool {
-        let now = self.shared.journal.clock().now();
+        let now = self.right.server_time();
         let recent = |poller: &Poller| {
             let age = now.duration_since(poller.seen_at);
             age.as_secs() < i64::try_from(POLLER_SEEN.as_secs()).unwrap_or(i64::MAX)

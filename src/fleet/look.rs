@@ -1,10 +1,13 @@
 //! What `heartbeat doctor` says about a fleet.
 
-use jiff::Timestamp;
+use std::time::Duration;
 
-use super::engine::{Engine, EngineError, OLDEST_SERVER};
+use jiff::{SignedDuration, Timestamp};
+
+use super::engine::{Engine, EngineError, Start};
 use super::gate::POLLER_SEEN;
-use super::{checkout, own_host, queue};
+use super::order::{Task, WIRE};
+use super::{checkout, own_host, queue, queue_of_wire};
 use crate::clock::Clock;
 use crate::settings::{Config, Environment};
 
@@ -13,6 +16,8 @@ pub type Look = (&'static str, Result<String, String>, Option<String>);
 
 /// A difference of clocks that is worth a warning, in seconds.
 const SKEW: i64 = 5;
+/// How long a task of this process's own may take.
+const OWN_TASK: Duration = Duration::from_secs(5);
 
 /// Asks the server and looks at this host's part.
 pub async fn look(config: &Config, environment: &Environment, clock: &Clock) -> Vec<Look> {
@@ -26,74 +31,108 @@ pub async fn look(config: &Config, environment: &Environment, clock: &Clock) -> 
     let is_there = server.1.is_ok();
     looks.push(server);
     if is_there {
-        looks.push(hosts(&engine, &queue(&fleet.pool), clock).await);
+        let (look, ahead) = clocks(&engine, clock).await;
+        let now = clock.now();
+        let now = now.saturating_add(SignedDuration::from_secs(ahead)).unwrap_or(now);
+        looks.extend([look, hosts(&engine, &fleet.pool, now).await]);
     }
     looks.extend(repositories(config).await);
     looks
 }
 
 async fn server(engine: &Engine, namespace: &str) -> Look {
-    let name = "fleet_server";
-    let version = match engine.version().await {
-        Ok(version) => version,
+    let asked = async {
+        let version = engine.version().await?;
+        engine.ensure_usable().await?;
+        Ok::<_, EngineError>(version)
+    };
+    match asked.await {
+        Ok(version) => {
+            ("fleet_server", Ok(format!("Temporal {version}, namespace {namespace}")), None)
+        }
         Err(error) => {
-            let fix = "check [fleet] address, the network and the server's certificate";
-            return (name, Err(error.to_string()), Some(fix.to_owned()));
+            let (found, fix) = error.told();
+            ("fleet_server", Err(found), Some(fix))
+        }
+    }
+}
+
+/// How far the server's clock is ahead of this machine's, in seconds, told by a task that this
+/// process gives to itself: that also shows that the server hands tasks out.
+async fn ahead(engine: &Engine, clock: &Clock) -> Result<i64, EngineError> {
+    let name = format!("heartbeat-doctor-{}", uuid::Uuid::now_v7().simple());
+    let start = Start {
+        id: &name,
+        queue: &name,
+        task: &Task::Void,
+        wait: OWN_TASK,
+        limit: OWN_TASK,
+        patience: None,
+        again: false,
+    };
+    engine.start(start).await?;
+    let polled = tokio::time::timeout(OWN_TASK, engine.poll(&name)).await.unwrap_or(Ok(None));
+    let now = clock.now();
+    let Some(task) = polled? else { return Ok(0) };
+    engine.complete(&task.id, &task.token, &()).await?;
+    Ok(task.at.map_or(0, |at| at.duration_since(now).as_secs()))
+}
+
+/// Whether this machine's clock and the server's agree.
+async fn clocks(engine: &Engine, clock: &Clock) -> (Look, i64) {
+    let name = "fleet_clock";
+    let ahead = match ahead(engine, clock).await {
+        Ok(ahead) => ahead,
+        Err(error) => {
+            let (found, fix) = error.told();
+            return ((name, Err(found), Some(fix)), 0);
         }
     };
-    let (major, minor) = OLDEST_SERVER;
-    if is_older(&version) {
-        let fix = format!("upgrade the server to {major}.{minor} or newer");
-        return (name, Err(format!("Temporal {version} is too old")), Some(fix));
+    if ahead.abs() <= SKEW {
+        return ((name, Ok("the server's clock agrees".to_owned()), None), ahead);
     }
-    match engine.ensure_usable().await {
-        Ok(()) => (name, Ok(format!("Temporal {version}, namespace {namespace}")), None),
-        Err(error @ EngineError::Refused(..)) => {
-            let fix = format!(
-                "create the namespace {namespace:?}, give this credential access to it, or set \
-                 `activity.enableStandalone: true` in the server's dynamic configuration"
-            );
-            (name, Err(error.to_string()), Some(fix))
-        }
-        Err(error) => (name, Err(error.to_string()), None),
-    }
+    let side = if ahead > 0 { "ahead of" } else { "behind" };
+    let found = format!("the server's clock is {} s {side} this machine's", ahead.abs());
+    let fix = "set both by NTP: times in reports and limits of a day are off by as much";
+    ((name, Ok(found), Some(fix.to_owned())), ahead)
 }
 
-fn is_older(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
-    match (parts.next().flatten(), parts.next().flatten()) {
-        (Some(major), Some(minor)) => (major, minor) < OLDEST_SERVER,
-        _ => false,
-    }
-}
-
-/// Who waits for work, and whether their clocks and ours agree with the server's.
-async fn hosts(engine: &Engine, queue: &str, clock: &Clock) -> Look {
-    let name = "fleet_hosts";
-    let pollers = match engine.pollers(queue).await {
-        Ok(pollers) => pollers,
+/// Who waits for work, by the server's clock.
+async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> Look {
+    let (name, own) = ("fleet_hosts", queue(pool));
+    let seen = match seen_on(engine, &own, now).await {
+        Ok(seen) => seen,
         Err(error) => return (name, Err(error.to_string()), None),
     };
-    let now = clock.now();
-    let age = |seen: Timestamp| now.duration_since(seen).as_secs();
+    if !seen.is_empty() {
+        let hosts = seen.join(", ");
+        return (name, Ok(format!("{} wait for work on {own}: {hosts}", seen.len())), None);
+    }
+    for wire in (1..=WIRE + 2).filter(|wire| *wire != WIRE) {
+        let other = queue_of_wire(pool, wire);
+        let seen = seen_on(engine, &other, now).await.unwrap_or_default();
+        if !seen.is_empty() {
+            let hosts = seen.join(", ");
+            let found = format!("no host waits for work on {own}, but on {other}: {hosts}");
+            let fix = "these have another version of heartbeat: bring them and the coordinator to the same one";
+            return (name, Ok(found), Some(fix.to_owned()));
+        }
+    }
+    let fix = "start `heartbeat worker` on a host; busy hosts are not counted".to_owned();
+    (name, Ok(format!("no host waits for work on {own}")), Some(fix))
+}
+
+async fn seen_on(engine: &Engine, queue: &str, now: Timestamp) -> Result<Vec<String>, EngineError> {
+    let pollers = engine.pollers(queue).await?;
     let longest = i64::try_from(POLLER_SEEN.as_secs()).unwrap_or(i64::MAX);
-    let mut seen: Vec<&str> = pollers
-        .iter()
-        .filter(|poller| age(poller.seen_at) < longest)
-        .map(|poller| poller.host.as_str())
+    let mut seen: Vec<String> = pollers
+        .into_iter()
+        .filter(|poller| now.duration_since(poller.seen_at).as_secs() < longest)
+        .map(|poller| poller.host)
         .collect();
     seen.sort_unstable();
     seen.dedup();
-    let ahead = pollers.iter().map(|poller| -age(poller.seen_at)).max().unwrap_or(0);
-    if ahead > SKEW {
-        let fix = "set this machine's clock by NTP: hosts that are alive may look lost".to_owned();
-        return (name, Ok(format!("the server's clock is {ahead} s ahead of this one")), Some(fix));
-    }
-    if seen.is_empty() {
-        let fix = "start `heartbeat worker` on a host; busy hosts are not counted".to_owned();
-        return (name, Ok(format!("no host waits for work on {queue}")), Some(fix));
-    }
-    (name, Ok(format!("{} wait for work on {queue}: {}", seen.len(), seen.join(", "))), None)
+    Ok(seen)
 }
 
 async fn repositories(config: &Config) -> Vec<Look> {
@@ -113,16 +152,4 @@ async fn repositories(config: &Config) -> Vec<Look> {
         });
     }
     looks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_are_compared_by_number() {
-        assert!(is_older("1.9.12") && is_older("1.31.2") && is_older("0.40"));
-        assert!(!is_older("1.32.0") && !is_older("1.100.0") && !is_older("2.0"));
-        assert!(!is_older("a build of our own"), "what says nothing is tried");
-    }
 }

@@ -24,6 +24,8 @@ pub mod lease;
 pub mod order;
 
 #[cfg(feature = "fleet")]
+mod deliver;
+#[cfg(feature = "fleet")]
 pub mod engine;
 #[cfg(feature = "fleet")]
 mod follow;
@@ -90,7 +92,12 @@ impl Names {
 
 /// Where sessions of a pool wait for a host.
 pub fn queue(pool: &str) -> String {
-    format!("heartbeat-{pool}-w{}", order::WIRE)
+    queue_of_wire(pool, order::WIRE)
+}
+
+/// The same for hosts of this version of what travels.
+pub fn queue_of_wire(pool: &str, wire: u32) -> String {
+    format!("heartbeat-{pool}-w{wire}")
 }
 
 /// Where one host of a pool is asked.

@@ -101,11 +101,13 @@ impl Order {
         Rendered { system, user, schema }
     }
 
-    /// The files for the agent to look at. One whose bytes cannot be read is left out.
+    /// The files for the agent to look at. One whose bytes cannot be read, or whose name is a path, is
+    /// left out.
     pub fn attached(&self) -> Option<Attached> {
         let Files { marker, files } = self.files.clone()?;
         let files = files
             .into_iter()
+            .filter(|(name, _)| !name.contains('/') && !name.starts_with('.'))
             .filter_map(|(name, bytes)| {
                 Some(AttachedFile { name, bytes: STANDARD.decode(bytes).ok()? })
             })
@@ -154,6 +156,8 @@ pub struct Done {
 pub enum Report {
     Ended(Done),
     Running,
+    /// It could not start it, for this reason of its own.
+    NotStarted(String),
     Unknown,
 }
 

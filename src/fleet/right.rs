@@ -3,8 +3,10 @@
 //! the state that is older than the last run is recognised by its generation.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
@@ -51,6 +53,8 @@ pub struct RunRight {
     /// Ends the run when the right is lost.
     run: StopHandle,
     kept: Mutex<Option<Kept>>,
+    /// Milliseconds that the server's clock is ahead of this machine's.
+    ahead: AtomicI64,
 }
 
 struct Kept {
@@ -61,7 +65,21 @@ struct Kept {
 
 impl RunRight {
     pub fn new(engine: Engine, journal: Journal, fleet: &Fleet, run: StopHandle) -> Self {
-        Self { engine, journal, fleet: fleet.clone(), run, kept: Mutex::new(None) }
+        Self {
+            engine,
+            journal,
+            fleet: fleet.clone(),
+            run,
+            kept: Mutex::new(None),
+            ahead: AtomicI64::new(0),
+        }
+    }
+
+    /// The server's time, as far as it is known: its word on hosts is by its own clock.
+    pub(super) fn server_time(&self) -> Timestamp {
+        let now = self.journal.clock().now();
+        let ahead = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));
+        now.saturating_add(ahead).unwrap_or(now)
     }
 
     fn patience(&self) -> Duration {
@@ -79,7 +97,6 @@ impl RunRight {
         if let Some(found) = self.engine.describe(&id).await? {
             self.ensure_free(&id, &found).await?;
         }
-        let generation = self.journal.next_generation().await?;
         let queue = format!("{}-run-{}", names.queue(), uuid::Uuid::now_v7().simple());
         let start = Start {
             id: &id,
@@ -98,6 +115,12 @@ impl RunRight {
             let why = "its own task did not come back".to_owned();
             return Err(EngineError::Unreachable(self.fleet.address.clone(), why).into());
         };
+        if let Some(at) = task.at {
+            let ahead = at.duration_since(self.journal.clock().now()).as_millis();
+            self.ahead.store(i64::try_from(ahead).unwrap_or(0), Ordering::Relaxed);
+        }
+        // Counted only now: a coordinator that found the right taken has not run.
+        let generation = self.journal.next_generation().await?;
         let host = own_host(&self.fleet);
         let holder = Holder { host, pid: std::process::id(), generation };
         self.engine.beat(&id, &task.token, &holder, TAKEN_WITHIN).await?;

@@ -173,9 +173,7 @@ impl FleetSessions {
             match shared.burn(id).await {
                 Ok(Started::New) => return Ok(Dispatch::Refused(first.to_string())),
                 Ok(Started::Known) => return Ok(Dispatch::Accepted),
-                Err(error) if !error.is_in_doubt() => {
-                    return Ok(Dispatch::Refused(error.to_string()));
-                }
+                // Also a refusal: it says nothing about the first start.
                 Err(_) if stop.state().reason.is_some() => return Ok(Dispatch::InDoubt),
                 Err(_) => {}
             }

@@ -6,7 +6,7 @@
 //! nothing for a while.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,23 +16,24 @@ use tokio::time::Instant;
 
 use super::checkout::WorkTree;
 use super::engine::{Engine, EngineError, Held, Taken, What};
+use super::follow::ready;
 use super::lease::{Lease, Terms};
-use super::order::{Beat, Done, Order, Report, Task, WIRE};
+use super::order::{Beat, Order, Task, WIRE};
+use super::queue;
 use super::verdict::{PAUSE, Token, Verdict, not_started, pause_for, verdict};
-use super::{queue, queue_of};
 use crate::clock::Clock;
 use crate::event::{Event, Recorded};
-use crate::model::{BoxFuture, Outcome, SessionEnd, SessionId};
+use crate::model::{BoxFuture, SessionEnd, SessionId};
 use crate::ports::LedgerError;
 use crate::session::stop::StopState;
 use crate::session::{Gate, Job, LiveSessions, Sessions, StopHandle, StopReason, StopSignal};
 use crate::settings::{Config, Environment};
-use crate::store::{Journal, StoreError, UndeliveredEnd};
+use crate::store::{Journal, StoreError};
 
 /// The same for a host that is only full.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
 /// Between two tries to reach a server that is down.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// How long ends are delivered after a request to stop.
 const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
@@ -62,7 +63,7 @@ pub struct Worker {
 pub struct Shared {
     beats: Mutex<HashMap<SessionId, Beat>>,
     paused_until: Mutex<Option<Instant>>,
-    to_deliver: Notify,
+    pub(super) to_deliver: Notify,
     /// Ends every session of this worker.
     shutdown: StopHandle,
 }
@@ -134,6 +135,12 @@ impl Worker {
         match (self.make)((*self.config).clone(), lease) {
             Ok(sessions) => sessions.resolve_orphans().await.map_err(StoreError::Ledger)?,
             Err(why) => tracing::error!(why, "cannot look for sessions of an earlier process"),
+        }
+        // Work trees of sessions that ended with an earlier process.
+        if self.trees.exists()
+            && let Err(error) = crate::private::remove_folder(&self.trees)
+        {
+            tracing::warn!(%error, "could not remove old work trees");
         }
         for session in self.journal.sessions().taken_and_not_started().await? {
             let end = not_started("the worker stopped before it started the session");
@@ -215,7 +222,7 @@ impl Worker {
     }
 
     /// Says that nothing was started. If the server does not hear it, it finds no beat.
-    async fn refuse(&self, taken: &Taken, why: &str) {
+    pub(super) async fn refuse(&self, taken: &Taken, why: &str) {
         if let Err(error) = self.engine.give_back(&taken.id, &taken.token, why).await {
             tracing::warn!(id = taken.id, %error, "could not give a session back");
         }
@@ -299,11 +306,33 @@ impl Worker {
         terms: Terms,
         stop: StopSignal,
     ) -> Result<SessionEnd, String> {
-        let id = order.session.id;
+        let folder = self.trees.join(order.session.id.to_string());
+        let done = self.work_in(&folder, order, terms, stop).await;
+        if order.checkout.is_some()
+            && folder.exists()
+            && let Err(error) = crate::private::remove_folder(&folder)
+        {
+            tracing::warn!(folder = %folder.display(), %error, "could not remove a work tree; the next start of the worker does");
+        }
+        done
+    }
+
+    async fn work_in(
+        &self,
+        folder: &Path,
+        order: &Order,
+        terms: Terms,
+        mut stop: StopSignal,
+    ) -> Result<SessionEnd, String> {
         let tree = match &order.checkout {
             Some(checkout) => {
-                let folder = self.trees.join(id.to_string());
-                let made = WorkTree::make(&self.config, &self.environment, checkout, &folder).await;
+                let made = WorkTree::make(&self.config, &self.environment, checkout, folder);
+                let made = tokio::select! {
+                    made = made => made,
+                    _ = stop.changed(StopState::default()) => {
+                        return Err("it was to end before it started".to_owned());
+                    }
+                };
                 Some(made.map_err(|error| {
                     self.pause(PAUSE, &error.to_string());
                     error.to_string()
@@ -314,20 +343,13 @@ impl Worker {
         let job = Job {
             session: order.session.clone(),
             prompt: order.prompt(),
-            repository: tree.as_ref().map(|tree| tree.path.clone()),
+            repository: tree.map(|tree| tree.path().to_owned()),
             triage: Some(order.triage.clone()),
             analyze: Some(order.analyze.clone()),
             attached: order.attached(),
         };
-        let performed = match (self.make)(order.config_on(&self.config), terms.lease) {
-            Ok(sessions) => sessions.perform(job, stop).await,
-            Err(why) => return Err(why),
-        };
-        if let Some(tree) = tree {
-            tree.remove().await;
-            crate::private::remove_folder(&self.trees.join(id.to_string())).ok();
-        }
-        performed.map_err(|error| {
+        let sessions = (self.make)(order.config_on(&self.config), terms.lease)?;
+        sessions.perform(job, stop).await.map_err(|error| {
             if !matches!(error, LedgerError::Full { .. } | LedgerError::MachineFull { .. }) {
                 tracing::error!(%error, "could not run a session");
             }
@@ -406,92 +428,5 @@ impl Worker {
 
     async fn write_events(self: Arc<Self>) {
         match self.journal.keep_writing().await {}
-    }
-
-    /// Answers questions about sessions of this host.
-    async fn answer_reports(self: Arc<Self>) {
-        let name = queue_of(&self.config.fleet.pool, &self.host);
-        loop {
-            match self.engine.poll(&name).await {
-                Ok(Some(asked)) => self.answer(&asked).await,
-                Ok(None) => {}
-                Err(_) => tokio::time::sleep(AGAIN).await,
-            }
-        }
-    }
-
-    async fn answer(&self, asked: &Taken) {
-        let Ok(Task::Report(session)) = self.engine.open(What::Task, &asked.id, &asked.input)
-        else {
-            return self.refuse(asked, "that is no question").await;
-        };
-        let end = self.journal.store().sessions().whole_end(session).await;
-        let report = match end {
-            Ok(Some(end)) => match verdict(&end, self.config.fleet.account) {
-                Verdict::Its(end) => Report::Ended(Done { session, host: self.host.clone(), end }),
-                Verdict::Hosts(_) => Report::Unknown,
-            },
-            Ok(None) if self.live.ids().contains(&session) => Report::Running,
-            _ => Report::Unknown,
-        };
-        if let Err(error) = self.engine.complete(&asked.id, &asked.token, &report).await {
-            tracing::warn!(session_id = %session, %error, "could not answer for a session");
-        }
-    }
-
-    /// Delivers ends until the server took them, also those of an earlier process.
-    async fn deliver_ends(self: Arc<Self>) {
-        loop {
-            let waiting = self.journal.store().sessions().undelivered().await.unwrap_or_default();
-            let mut failed = false;
-            for one in waiting {
-                failed |= self.deliver(&one).await.is_err();
-            }
-            let wait = if failed { AGAIN } else { Duration::from_mins(1) };
-            drop(tokio::time::timeout(wait, self.shared.to_deliver.notified()).await);
-            if failed {
-                tokio::time::sleep(AGAIN).await;
-            }
-        }
-    }
-
-    async fn deliver(&self, one: &UndeliveredEnd) -> Result<(), ()> {
-        let Ok(Token { id, token }) = serde_json::from_slice(&one.token) else {
-            return self.journal.sessions().delivered(one.session).await.map_err(drop);
-        };
-        let told = match verdict(&one.end, self.config.fleet.account) {
-            Verdict::Hosts(why) => self.engine.give_back(&id, &token, &why).await,
-            Verdict::Its(end) => {
-                let done = Done { session: one.session, host: self.host.clone(), end };
-                match self.engine.complete(&id, &token, &done).await {
-                    Err(EngineError::TooLarge(_)) => {
-                        let end = SessionEnd {
-                            usage: done.end.usage,
-                            ..SessionEnd::empty(Outcome::OutputFlood)
-                        };
-                        self.engine.complete(&id, &token, &Done { end, ..done }).await
-                    }
-                    told => told,
-                }
-            }
-        };
-        match told {
-            Ok(_) => self.journal.sessions().delivered(one.session).await.map_err(drop),
-            Err(error) if error.is_in_doubt() => {
-                tracing::debug!(session_id = %one.session, %error, "an end waits for the server");
-                Err(())
-            }
-            Err(error) => {
-                tracing::error!(session_id = %one.session, %error, "the server does not take an end");
-                self.journal.sessions().delivered(one.session).await.map_err(drop)
-            }
-        }
-    }
-}
-
-async fn ready<T>(pending: &mut Option<BoxFuture<'static, T>>) -> T {
-    match pending {
-        Some(future) => future.await,
-        None => std::future::pending().await,
     }
 }

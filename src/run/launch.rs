@@ -188,7 +188,8 @@ fn lacking_time(cx: &RunContext, stage: Stage) -> Option<String> {
         Stage::Deep => cx.config.analyze.timeout,
     };
     let Timeouts { grace, drain, .. } = cx.config.timeouts;
-    let needed = [grace, drain, STARTING].into_iter().fold(own, Duration::saturating_add);
+    let needed = [grace, drain, STARTING, cx.config.wait_for_host()];
+    let needed = needed.into_iter().fold(own, Duration::saturating_add);
     let left = cx.stop.time_left();
     let (told_left, own) = (readable(left), readable(own));
     (left < needed).then(|| {

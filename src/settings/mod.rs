@@ -69,9 +69,15 @@ impl Config {
         let ending = self.timeouts.grace.saturating_add(self.timeouts.drain);
         let by_rules = self.rules.iter().filter_map(|rule| rule.timeout).max().unwrap_or_default();
         let analysis = self.analyze.timeout.max(by_rules);
-        [self.triage.timeout, ending, analysis, ending, Duration::from_mins(1)]
+        let waiting = self.wait_for_host().saturating_mul(2);
+        [self.triage.timeout, ending, analysis, ending, waiting, Duration::from_mins(1)]
             .into_iter()
             .fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// How long a session may wait for a host of the fleet before it starts; nothing on one machine.
+    pub fn wait_for_host(&self) -> Duration {
+        if self.fleet.is_on() { self.limits.admission_wait } else { Duration::ZERO }
     }
 }
 

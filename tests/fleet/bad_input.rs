@@ -5,18 +5,18 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use heartbeat::event::Reason;
-use heartbeat::fleet::engine::What;
-use heartbeat::fleet::order::{Done, Task};
+use heartbeat::fleet::engine::{Ended, Start, What};
+use heartbeat::fleet::order::{Done, Order, Task};
 use heartbeat::model::{Outcome, SessionEnd, SessionId};
 use heartbeat::ports::LedgerError;
 use heartbeat::session::StopHandle;
-use support::conformance::Play;
+use support::conformance::{self, Play};
 
 use crate::both::coordinator;
 use crate::rivals::engine;
-use crate::world::{HEARTBEAT, OPEN_ITEMS, Process, World, tail};
+use crate::world::{HEARTBEAT, OPEN_ITEMS, Process, Watch, World, tail};
 
-fn doctor(world: &World, config: &std::path::Path) -> String {
+pub fn doctor(world: &World, config: &std::path::Path) -> String {
     let output = Command::new(HEARTBEAT)
         .args(["doctor", "--config"])
         .arg(config)
@@ -29,7 +29,7 @@ fn doctor(world: &World, config: &std::path::Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn with(world: &World, change: &[(&str, &str)]) -> std::path::PathBuf {
+pub fn with(world: &World, change: &[(&str, &str)]) -> std::path::PathBuf {
     let config = world.coordinator_config("coordinator", 2);
     let mut text = std::fs::read_to_string(&config).unwrap();
     for (from, to) in change {
@@ -54,6 +54,35 @@ fn a_server_that_is_not_there_leaves_the_queue_as_it_is() {
     assert!(said.contains("cannot be reached") && said.contains("[fleet] address"), "{said}");
 }
 
+/// With `when_down = "local"` the coordinator runs them itself, below the same cap, and goes back to
+/// its hosts once the server is there.
+#[test]
+fn while_the_server_is_down_sessions_can_run_here() {
+    let Some(mut world) = World::new(40) else { return };
+    world.agent.set_pace(100);
+    let watch = Watch::over(&world);
+    world.kill_server();
+    let local = ("[fleet]\n", "[fleet]\nwhen_down = \"local\"\n");
+    let few = ("max_deep_per_run = 200", "max_deep_per_run = 4");
+    let config = with(&world, &[local, few]);
+    let args = ["--once", "--quiet", "--json"];
+    Process::start(&mut world.command(&config, "coordinator", &args)).wait();
+    assert_eq!(
+        world.figure("SELECT count(*) FROM findings"),
+        4,
+        "{}",
+        tail(&world.said("coordinator"))
+    );
+    assert_eq!(world.figure("SELECT count(*) FROM sessions WHERE host IS NOT NULL"), 0);
+    world.start_server();
+    let _worker = world.ready_worker("w0", 4);
+    let config = with(&world, &[local]);
+    let again = Process::start(&mut world.command(&config, "coordinator", &args)).wait();
+    assert_eq!(again, Some(0), "{}", tail(&world.said("coordinator")));
+    assert!(world.figure("SELECT count(*) FROM sessions WHERE host = 'w0'") > 4);
+    world.assert_whole(&watch, 2);
+}
+
 #[test]
 fn without_a_host_the_run_says_how_to_start_one() {
     let Some(world) = World::new(24) else { return };
@@ -69,13 +98,8 @@ fn without_a_host_the_run_says_how_to_start_one() {
 }
 
 #[test]
-fn a_wrong_namespace_and_a_wrong_key_are_named() {
+fn a_wrong_key_is_named() {
     let Some(world) = World::new(24) else { return };
-    let config = with(&world, &[("[fleet]\n", "[fleet]\nnamespace = \"nobody\"\n")]);
-    let said = doctor(&world, &config);
-    assert!(said.contains("create the namespace \"nobody\""), "{said}");
-    // `doctor` asks the agent for its version.
-    let before = world.agent.starts();
     let key = world.path().join("other-key");
     std::fs::write(&key, "//////////////////////////////////////////8=\n").unwrap();
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -89,7 +113,7 @@ fn a_wrong_namespace_and_a_wrong_key_are_named() {
     let code = Process::start(&mut world.command(&config, "coordinator", &args)).wait();
     assert_eq!(code, Some(75), "{}", tail(&world.said("coordinator")));
     assert!(world.said("w0").contains("sealed with another key"), "{}", tail(&world.said("w0")));
-    assert_eq!(world.agent.starts(), before);
+    assert_eq!(world.agent.starts(), 0);
     assert_eq!(world.figure("SELECT count(*) FROM attempts"), 0);
     assert!(world.figure(OPEN_ITEMS) > 10);
 }
@@ -111,6 +135,103 @@ fn a_host_without_the_repository_gives_back_and_another_one_works() {
         world.figure("SELECT count(*) FROM findings"),
         "no attempt was counted for the host's fault"
     );
+}
+
+/// Runs git in a copy of the code base.
+fn clone_of_shop(world: &World, name: &str) -> std::path::PathBuf {
+    let copy = world.path().join(name);
+    let from = world.path().join("shop").display().to_string();
+    support::git(world.path(), &["clone", "-q", &from, name]);
+    copy
+}
+
+fn commit_to_shop(world: &World) {
+    let shop = world.path().join("shop");
+    std::fs::write(shop.join("src/cart.rs"), "pub fn total() -> u32 { 1 }\n").unwrap();
+    support::git(&shop, &["commit", "-qam", "second"]);
+}
+
+fn with_mirror(world: &World, host: &str, mirror: &std::path::Path) -> Process {
+    let config = world.config(host, 4, "");
+    let own = format!("path = {:?} }}", world.path().join("shop").display().to_string());
+    let text = std::fs::read_to_string(&config).unwrap();
+    assert!(text.contains(&own));
+    let other = format!("path = {:?} }}", mirror.display().to_string());
+    std::fs::write(&config, text.replace(&own, &other)).unwrap();
+    Process::start(&mut world.command(&config, host, &["worker"]))
+}
+
+/// The coordinator's commit is newer than a host's copy: one that can fetch it does, one that cannot
+/// says so and gives the session back.
+#[test]
+fn a_commit_that_a_host_lacks_is_fetched_or_given_back() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(50);
+    let (cut_off, behind) = (clone_of_shop(&world, "cut-off"), clone_of_shop(&world, "behind"));
+    support::git(&cut_off, &["remote", "set-url", "origin", "/no/such/repository"]);
+    commit_to_shop(&world);
+    let _without = with_mirror(&world, "w0", &cut_off);
+    let mut run = world.once(2);
+    support::eventually("the host's word", || {
+        let said = world.said("w0");
+        said.contains("could not be fetched") && said.contains("asks for no work for a while")
+    });
+    assert_eq!(world.figure("SELECT count(*) FROM findings"), 0);
+    let _with = with_mirror(&world, "w1", &behind);
+    run.wait();
+    if world.figure(OPEN_ITEMS) > 0 {
+        world.run_until_done(2, 3);
+    }
+    let elsewhere = "SELECT count(*) FROM sessions WHERE stage = 'deep' AND host <> 'w1'";
+    assert_eq!(world.figure(elsewhere), 0);
+    let findings = world.figure("SELECT count(*) FROM findings");
+    assert!(findings > 0);
+    assert_eq!(world.figure("SELECT count(*) FROM attempts"), findings, "no attempt was counted");
+}
+
+/// An order of another version is not run, and neither is something that is no order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_of_another_version_starts_nothing() {
+    let Some(world) = World::new(24) else { return };
+    let _worker = world.ready_worker("w0", 4);
+    let engine = engine(&world);
+    let subject = coordinator(&world, |_| {}).await;
+    let job = subject.job(subject.claim().await, Play::Answer(0));
+    let mut order = Order::new(&job, None, &conformance::config(&world.agent));
+    order.wire += 1;
+    let times = std::time::Duration::from_secs(20);
+    for (id, task) in [("hb/other/1", Task::Session(Box::new(order))), ("hb/other/2", Task::Run)] {
+        let start = Start {
+            id,
+            queue: "heartbeat-default-w1",
+            task: &task,
+            wait: times,
+            limit: times,
+            patience: Some(times),
+            again: false,
+        };
+        engine.start(start).await.unwrap();
+        let Some(Ended::GivenBack(why)) = engine.wait_for(id).await.unwrap() else {
+            panic!("{id} was not given back")
+        };
+        let why = engine.reason_of(id, &why);
+        assert!(why.contains("host w0 has another version of heartbeat"), "{why}");
+    }
+    assert_eq!(world.agent.starts(), 0);
+}
+
+/// Hosts that wait on the queue of another version are there, and `doctor` says what they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_of_another_version_are_pointed_out() {
+    let Some(world) = World::new(24) else { return };
+    let other = engine(&world);
+    let waiting = tokio::spawn(async move { other.poll("heartbeat-default-w2").await });
+    let config = world.coordinator_config("coordinator", 2);
+    support::eventually("the doctor's word", || {
+        let said = doctor(&world, &config);
+        said.contains("heartbeat-default-w2: test") && said.contains("another version")
+    });
+    waiting.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,8 +17,12 @@ use uuid::Uuid;
 
 use crate::world::{HEARTBEAT, LEASE, World};
 
-/// A coordinator in this process, with this world's agent.
-pub async fn coordinator(world: &World, change: impl FnOnce(&mut Config)) -> Subject {
+/// Sessions of this machine, in a state of their own, with this world's agent.
+pub async fn here(
+    world: &World,
+    state: &str,
+    change: impl FnOnce(&mut Config),
+) -> (Subject, Arc<Config>) {
     let mut config = conformance::config(&world.agent);
     config.fleet.address = world.address();
     config.fleet.key_file = world.key();
@@ -27,7 +31,7 @@ pub async fn coordinator(world: &World, change: impl FnOnce(&mut Config)) -> Sub
     config.limits.admission_wait = Duration::from_secs(10);
     change(&mut config);
     let config = Arc::new(config);
-    let state = world.path().join("coordinator");
+    let state = world.path().join(state);
     let run = RunId(Uuid::now_v7());
     let journal = Journal::open(Store::open(&state).unwrap(), Clock::system(), Some(run)).unwrap();
     journal.runs().begin(run, Trigger::Manual, CAP).await.unwrap();
@@ -35,11 +39,19 @@ pub async fn coordinator(world: &World, change: impl FnOnce(&mut Config)) -> Sub
     let settings = SupervisorSettings::new(Path::new(HEARTBEAT).into(), Containment::Auto, CAP);
     let ledger = Arc::new(journal.clone());
     let supervisor = Supervisor::new(settings, Arc::clone(&ledger) as _, ledger, Clock::system());
-    let local = SupervisedSessions::new(supervisor, &config, &environment, &state);
+    let sessions = Arc::new(SupervisedSessions::new(supervisor, &config, &environment, &state));
+    (Subject { sessions, journal, run, agent: world.agent.clone() }, config)
+}
+
+/// A coordinator in this process, with this world's agent.
+pub async fn coordinator(world: &World, change: impl FnOnce(&mut Config)) -> Subject {
+    let (local, config) = here(world, "coordinator", change).await;
+    let environment = Environment::new(std::env::vars_os());
     let engine = Engine::new(&config.fleet, &environment, "coordinator").unwrap();
-    let shared = Coordinator::new(engine, config, journal.clone(), LiveSessions::default());
-    let sessions = FleetSessions::new(Arc::new(shared), Arc::new(local));
-    Subject { sessions: Arc::new(sessions), journal, run, agent: world.agent.clone() }
+    let journal = local.journal.clone();
+    let shared = Coordinator::new(engine, config, journal, LiveSessions::default());
+    let sessions = FleetSessions::new(Arc::new(shared), Arc::clone(&local.sessions));
+    Subject { sessions: Arc::new(sessions), ..local }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,94 +1,23 @@
-//! Hosts that the network parts from the server, by a relay that can hold everything back. (Network
-//! namespaces would need root; a relay needs nothing.)
+//! Hosts that the network parts from the server: by a relay that can hold everything back, and on a
+//! network of its own where root allows one (`namespaces`).
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::eventually;
 
+use crate::relay::{Relay, behind};
+use crate::rivals::waiting_hosts;
 use crate::world::{GRACE, LEASE, OPEN_ITEMS, Process, Watch, World, tail};
-
-/// Between one host and the server.
-struct Relay {
-    address: String,
-    cut: Arc<AtomicBool>,
-}
-
-impl Relay {
-    fn to(server: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let (cut, server) = (Arc::new(AtomicBool::new(false)), server.replace("http://", ""));
-        let held = Arc::clone(&cut);
-        std::thread::spawn(move || {
-            for from in listener.incoming().flatten() {
-                let Ok(to) = TcpStream::connect(&server) else { continue };
-                let pairs = [(from.try_clone().unwrap(), to.try_clone().unwrap()), (to, from)];
-                for (from, to) in pairs {
-                    let held = Arc::clone(&held);
-                    std::thread::spawn(move || pass_on(from, to, &held));
-                }
-            }
-        });
-        Self { address, cut }
-    }
-
-    fn cut(&self) {
-        self.cut.store(true, Ordering::SeqCst);
-    }
-
-    fn mend(&self) {
-        self.cut.store(false, Ordering::SeqCst);
-    }
-}
-
-fn pass_on(mut from: TcpStream, mut to: TcpStream, held: &AtomicBool) {
-    from.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        if held.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(5));
-            continue;
-        }
-        match from.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => {
-                while held.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                if to.write_all(&buffer[..read]).is_err() {
-                    break;
-                }
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                ) => {}
-            Err(_) => break,
-        }
-    }
-    to.shutdown(std::net::Shutdown::Both).ok();
-}
-
-/// A worker or coordinator that reaches the server by the relay only.
-fn behind(world: &World, relay: &Relay, config: &std::path::Path) {
-    let text = std::fs::read_to_string(config).unwrap();
-    std::fs::write(config, text.replace(&world.address(), &relay.address)).unwrap();
-}
 
 fn worker_behind(world: &World, relay: &Relay, host: &str) -> Process {
     let config = world.config(host, 4, "");
-    behind(world, relay, &config);
+    behind(world, &relay.address, &config);
     let worker = Process::start(&mut world.command(&config, host, &["worker"]));
     eventually("the worker's start", || world.said(host).contains("worker waits for sessions"));
     worker
 }
 
-const DEEP_ON: &str =
+pub const DEEP_ON: &str =
     "SELECT count(*) FROM heartbeat_active_sessions WHERE host = 'w0' AND stage = 'deep'";
 
 #[test]
@@ -153,7 +82,7 @@ fn a_coordinator_that_is_cut_off_waits_for_its_sessions() {
     let relay = Relay::to(&world.address());
     let _worker = world.ready_worker("w0", 6);
     let config = world.coordinator_config("coordinator", 3);
-    behind(&world, &relay, &config);
+    behind(&world, &relay.address, &config);
     let args = ["--once", "--quiet", "--json"];
     let mut run = Process::start(&mut world.command(&config, "coordinator", &args));
     eventually("sessions", || world.figure(DEEP_ON) >= 3);
@@ -169,4 +98,48 @@ fn a_coordinator_that_is_cut_off_waits_for_its_sessions() {
     let counted = world.figure("SELECT count(*) FROM attempts WHERE counted = 1");
     let findings = world.figure("SELECT count(*) FROM findings");
     assert_eq!(counted, findings, "{}", tail(&world.said("coordinator")));
+}
+
+/// A host that is cut off while it waits for work is given a session that it never hears of: nothing
+/// was started, so nobody pays for it, and another host runs it. When the host is back, it starts
+/// nothing stale.
+#[test]
+fn a_session_that_a_lost_poll_swallowed_is_given_back_whole() {
+    let Some(world) = World::new(24) else { return };
+    world.agent.set_pace(50);
+    let watch = Watch::over(&world);
+    let relay = Relay::to(&world.address());
+    let _lost = worker_behind(&world, &relay, "w0");
+    // Its poll has reached the server.
+    eventually("its poll", || waiting_hosts(&world).contains(&"w0".to_owned()));
+    relay.cut();
+    let mut run = world.once(2);
+    let given = "SELECT count(*) FROM heartbeat_active_sessions";
+    eventually("a session at the server", || world.figure(given) > 0);
+    let began = Instant::now();
+    let _other = world.ready_worker("w1", 4);
+    eventually("its start elsewhere", || world.agent.starts() > 0);
+    println!(
+        "a swallowed session was started elsewhere {:?} later; patience {LEASE:?}",
+        began.elapsed()
+    );
+    relay.mend();
+    run.wait();
+    if world.figure(OPEN_ITEMS) > 0 {
+        world.run_until_done(2, 4);
+    }
+    world.assert_whole(&watch, 2);
+    let findings = world.figure("SELECT count(*) FROM findings");
+    assert_eq!(world.figure("SELECT count(*) FROM attempts WHERE counted = 1"), findings);
+    let mut sessions: Vec<String> = world
+        .agent
+        .log()
+        .into_iter()
+        .filter(|line| line[0] == "start")
+        .map(|line| line[1].clone())
+        .collect();
+    let starts = sessions.len();
+    sessions.sort();
+    sessions.dedup();
+    assert_eq!(sessions.len(), starts, "no session was started twice");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use support::eventually;
 
-use crate::world::{LEASE, OPEN_ITEMS, Watch, World, tail};
+use crate::world::{LEASE, OPEN_ITEMS, Process, Watch, World, tail};
 
 const ON_HOSTS: &str = "SELECT count(*) FROM heartbeat_active_sessions WHERE host <> ''";
 
@@ -30,6 +30,9 @@ fn re_runs(world: &World) -> i64 {
     world.figure(deep) - world.figure("SELECT count(*) FROM findings")
 }
 
+const ON_W0: &str = "SELECT count(*) FROM heartbeat_active_sessions WHERE host = 'w0'";
+
+/// Contract: a lost host's sessions are given up within the lease and two seconds, and run again.
 #[test]
 fn sessions_of_a_host_that_dies_are_run_again_elsewhere() {
     let Some(world) = World::new(40) else { return };
@@ -40,38 +43,48 @@ fn sessions_of_a_host_that_dies_are_run_again_elsewhere() {
     eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
     world.agent.set_pace(30_000);
     under_way(&world, 2);
+    let began = Instant::now();
     let other = world.ready_worker("w1", 4);
+    // How long a process needs on this machine now.
+    let slow = began.elapsed();
     doomed.kill();
-    let (died, before) = (Instant::now(), world.agent.starts());
+    let (died, lost) = (Instant::now(), world.figure(ON_W0));
     world.agent.set_pace(50);
+    eventually("the end of their rows", || world.figure(ON_W0) == 0);
+    let told = died.elapsed();
+    println!("{lost} sessions of a lost host were given up after {told:?}; lease {LEASE:?}");
+    assert!(lost > 0 && told <= LEASE + Duration::from_secs(2) + slow, "{told:?}, {slow:?}");
     run.wait();
     finish(&world, &watch, 3);
-    let _ = (died, before);
     println!("{} re-runs after a lost host", re_runs(&world));
+    assert!(re_runs(&world) >= 1, "they were run again");
     drop(other);
 }
 
+/// Contract: a host that restarts tells what it lost within two seconds.
 #[test]
 fn a_host_that_comes_back_tells_at_once_what_it_lost() {
     let Some(world) = World::new(40) else { return };
     world.agent.set_pace(100);
     let watch = Watch::over(&world);
+    let began = Instant::now();
     let mut worker = world.ready_worker("w0", 4);
+    let slow = began.elapsed();
     let mut run = world.once(3);
     eventually("triage", || world.figure("SELECT count(*) FROM sessions WHERE stage = 'deep'") > 0);
     world.agent.set_pace(30_000);
     under_way(&world, 2);
-    let lost = world.figure(ON_HOSTS);
     worker.kill();
     world.agent.set_pace(50);
+    let lost = world.figure(ON_HOSTS);
+    let ended = "SELECT count(*) FROM sessions WHERE outcome LIKE '%orphaned%'";
     let back = Instant::now();
     let _again = world.worker("w0", 4);
-    let ended = "SELECT count(*) FROM sessions WHERE outcome LIKE '%orphaned%'";
     eventually("their ends", || world.figure(ended) >= lost);
     let took = back.elapsed();
-    println!("{lost} lost sessions were told {took:?} after the restart");
+    println!("{lost} lost sessions were told {took:?} after the restart; a start takes {slow:?}");
     // By the stored tokens, not by the server's patience.
-    assert!(took < LEASE / 2, "{took:?}");
+    assert!(took <= Duration::from_secs(2) + slow * 2, "{took:?}, {slow:?}");
     run.wait();
     finish(&world, &watch, 3);
 }
@@ -125,6 +138,7 @@ fn what_ended_during_a_long_outage_is_reported_and_not_run_again() {
     let _worker = world.ready_worker("w0", 6);
     let mut run = world.once(4);
     under_way(&world, 4);
+    eventually("triage and their agents", || world.agent.starts() >= 5);
     world.kill_server();
     let starts = world.agent.starts();
     std::thread::sleep(LEASE + Duration::from_secs(2));
@@ -151,30 +165,47 @@ fn a_coordinator_that_dies_takes_its_sessions_up_again() {
     assert_eq!(re_runs(&world), 0, "{}", tail(&world.said("coordinator")));
 }
 
+/// A coordinator that is started again whenever it ends, until so many more agents were started.
+fn go_on_until_started(world: &World, run: &mut Process, more: usize) {
+    let wanted = world.agent.starts() + more;
+    eventually("more sessions", || {
+        if run.has_ended() {
+            *run = world.once(CAP);
+        }
+        world.agent.starts() >= wanted
+    });
+}
+
+const CAP: u32 = 8;
+
+/// Both hosts and the coordinator die in turn, each while sessions are under way, and come back.
 #[test]
-#[ignore = "takes minutes and is not steady on a busy machine; run it with --run-ignored"]
 fn a_storm_over_hosts_and_coordinator_loses_nothing() {
     let Some(world) = World::new(90) else { return };
     world.agent.set_pace(1_500);
     let watch = Watch::over(&world);
     let mut w0 = world.ready_worker("w0", 6);
     let mut w1 = world.ready_worker("w1", 6);
-    let mut run = world.once(8);
+    let mut run = world.once(CAP);
     under_way(&world, 5);
     w0.kill();
-    std::thread::sleep(Duration::from_secs(1));
+    go_on_until_started(&world, &mut run, 1);
     run.kill();
-    let mut again = world.once(8);
+    run = world.once(CAP);
     let _w0 = world.worker("w0", 6);
-    under_way(&world, 3);
+    go_on_until_started(&world, &mut run, 3);
     w1.kill();
     let _w1 = world.worker("w1", 6);
-    again.wait();
-    finish(&world, &watch, 8);
+    run.wait();
+    finish(&world, &watch, CAP);
     println!(
         "{} starts, {} findings, at most {} agents at once",
         world.agent.starts(),
         world.figure("SELECT count(*) FROM findings"),
         watch.most_agents()
     );
+    for host in ["w0", "w1"] {
+        let said = world.said(host);
+        assert!(!said.contains("asks for no work for a while"), "{}", tail(&said));
+    }
 }

@@ -12,9 +12,16 @@
 )]
 
 mod bad_input;
+mod bad_server;
 mod both;
+mod certificates;
 mod cut_off;
 mod dispatch;
+mod hosts;
 mod killed;
+mod namespaces;
+mod real_agent;
+mod relay;
 mod rivals;
+mod times;
 mod world;

@@ -17,6 +17,13 @@ pub fn engine(world: &World) -> Engine {
     Engine::new(&config.fleet, &Environment::new(std::env::vars_os()), "test").unwrap()
 }
 
+/// Hosts whose polls the server knows of.
+pub fn waiting_hosts(world: &World) -> Vec<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let pollers = runtime.block_on(async { engine(world).pollers("heartbeat-default-w1").await });
+    pollers.unwrap_or_default().into_iter().map(|poller| poller.host).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_eight_starts_of_one_id_one_is_taken() {
     let Some(world) = World::new(24) else { return };

@@ -12,6 +12,8 @@ use nix::sys::signal::Signal;
 use support::conformance::ScriptedAgent;
 use support::{eventually, git};
 
+use crate::hosts::Hosts;
+
 pub const HEARTBEAT: &str = env!("CARGO_BIN_EXE_heartbeat");
 /// The server's patience in these tests.
 pub const LEASE: Duration = Duration::from_secs(8);
@@ -49,6 +51,10 @@ impl Process {
         self.0.as_mut().unwrap().wait().unwrap().code()
     }
 
+    pub fn has_ended(&mut self) -> bool {
+        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+
     /// At once, as a power cut.
     pub fn kill(&mut self) {
         let child = self.0.as_mut().unwrap();
@@ -70,11 +76,15 @@ impl Drop for Process {
 pub struct World {
     folder: tempfile::TempDir,
     program: PathBuf,
+    /// More words for the server's command line.
+    server_words: Vec<&'static str>,
     port: u16,
     server: Option<Process>,
     _tracker: Process,
     tracker: String,
     pub agent: ScriptedAgent,
+    /// Networks of their own; none: everything is on loopback.
+    pub hosts: Option<Hosts>,
 }
 
 fn free_port() -> u16 {
@@ -84,6 +94,22 @@ fn free_port() -> u16 {
 impl World {
     /// A server and a tracker with so many items; no host yet. None: the server is not installed.
     pub fn new(items: usize) -> Option<Self> {
+        Self::made(items, None, Vec::new())
+    }
+
+    /// The same with more words for the server's command line.
+    pub fn with_server(items: usize, words: &[&'static str]) -> Option<Self> {
+        Self::made(items, None, words.to_vec())
+    }
+
+    /// The same with a network between server, coordinator and hosts. None: not possible here.
+    pub fn with_network(items: usize) -> Option<Self> {
+        server_program()?;
+        let hosts = Hosts::up()?;
+        Self::made(items, Some(hosts), Vec::new())
+    }
+
+    fn made(items: usize, hosts: Option<Hosts>, server_words: Vec<&'static str>) -> Option<Self> {
         let program = server_program()?;
         let folder = tempfile::tempdir().unwrap();
         let code = folder.path().join("shop");
@@ -96,15 +122,17 @@ impl World {
         std::fs::write(&key, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n").unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         let agent = ScriptedAgent::write(&folder.path().join("agent"), Path::new(HEARTBEAT));
-        let (tracker_process, tracker) = start_tracker(items);
+        let (tracker_process, tracker) = start_tracker(items, hosts.as_ref());
         let mut world = Self {
             port: free_port(),
             folder,
             program,
+            server_words,
             server: None,
             _tracker: tracker_process,
             tracker,
             agent,
+            hosts,
         };
         world.start_server();
         Some(world)
@@ -119,7 +147,8 @@ impl World {
     }
 
     pub fn address(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        let server = if self.hosts.is_some() { "10.77.0.2" } else { "127.0.0.1" };
+        format!("http://{server}:{}", self.port)
     }
 
     /// The server's database.
@@ -129,17 +158,12 @@ impl World {
 
     pub fn start_server(&mut self) {
         let log = File::create(self.path().join("server.log")).unwrap();
-        let mut command = Command::new(&self.program);
+        // With one address of several it would look for itself on another.
+        let all = if self.hosts.is_some() { "0.0.0.0" } else { "127.0.0.1" };
+        let mut command = on_host(self.hosts.as_ref(), "srv", &self.program);
         command
-            .args([
-                "server",
-                "start-dev",
-                "--headless",
-                "--ip",
-                "127.0.0.1",
-                "--log-level",
-                "error",
-            ])
+            .args(["server", "start-dev", "--headless", "--ip", all, "--log-level", "error"])
+            .args(&self.server_words)
             .args(["--port", &self.port.to_string(), "--db-filename"])
             .arg(self.server_database())
             .env("HOME", self.path())
@@ -150,9 +174,17 @@ impl World {
     }
 
     pub fn wait_for_server(&self) {
-        let port = self.port;
+        let pid = self.server.as_ref().unwrap().pid();
+        let end = format!(":{:04X}", self.port);
+        let listens = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.len() > 3 && words[1].ends_with(&end) && words[3] == "0A"
+        };
         eventually("the server's port", || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+            ["tcp", "tcp6"].iter().any(|kind| {
+                let sockets = std::fs::read_to_string(format!("/proc/{pid}/net/{kind}"));
+                sockets.is_ok_and(|sockets| sockets.lines().any(listens))
+            })
         });
     }
 
@@ -208,7 +240,8 @@ impl World {
     }
 
     pub fn command(&self, config: &Path, state: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(HEARTBEAT);
+        let place = if state.starts_with('w') { state } else { "co" };
+        let mut command = on_host(self.hosts.as_ref(), place, Path::new(HEARTBEAT));
         let path = self.path().join(format!("{state}.log"));
         let log = File::options().create(true).append(true).open(path).unwrap();
         command
@@ -346,9 +379,13 @@ fn processes_with(mark: &str) -> Vec<u32> {
     found
 }
 
-fn start_tracker(items: usize) -> (Process, String) {
+fn on_host(hosts: Option<&Hosts>, host: &str, program: &Path) -> Command {
+    hosts.map_or_else(|| Command::new(program), |hosts| hosts.command(host, program))
+}
+
+fn start_tracker(items: usize, hosts: Option<&Hosts>) -> (Process, String) {
     use std::io::BufRead as _;
-    let mut command = Command::new(HEARTBEAT);
+    let mut command = on_host(hosts, "co", Path::new(HEARTBEAT));
     command.args(["simulate", "ado", "--port", "0", "--items", &items.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut process = Process::start(&mut command);
@@ -414,18 +451,20 @@ impl Drop for Watch {
     }
 }
 
-/// Agents by their sessions: the script and its parts are one.
+/// Agents by their sessions: the script and its parts are one. A look at all processes takes a while,
+/// in which one session may end and the next begin: only what still lives at its end was there at
+/// one and the same moment.
 fn agents(mark: &str) -> i64 {
-    let mut sessions = std::collections::BTreeSet::new();
-    for pid in processes_with(mark) {
+    let session = |pid: &u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        let id = words
-            .iter()
-            .position(|word| word == "--session-id")
-            .map(|at| words[at + 1].to_string());
-        sessions.extend(id);
-    }
+        let at = words.iter().position(|word| word == "--session-id")?;
+        Some(words.get(at + 1)?.to_string())
+    };
+    let found: Vec<(u32, String)> =
+        processes_with(mark).into_iter().filter_map(|pid| Some((pid, session(&pid)?))).collect();
+    let still = found.into_iter().filter(|(pid, id)| session(pid).as_ref() == Some(id));
+    let sessions: std::collections::BTreeSet<String> = still.map(|(_, id)| id).collect();
     i64::try_from(sessions.len()).unwrap()
 }
 

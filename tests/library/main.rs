@@ -25,6 +25,7 @@ mod context_moving;
 mod context_parts;
 mod context_rank;
 mod fix_links;
+mod fleet_checkout;
 mod fleet_simulation;
 mod fuzz_properties;
 mod injection;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use temporalio_client::Connection;
 use temporalio_client::grpc::WorkflowService as _;
 use temporalio_client::tonic::{Code, Status};
 use temporalio_protos::temporal::api::activity::v1::activity_execution_outcome::Value as Outcome;
@@ -94,8 +95,12 @@ impl Engine {
         let answer = connection.describe_activity_execution(Self::request(request, CALL)).await;
         let info = match answer {
             Ok(answer) => answer.into_inner().info.unwrap_or_default(),
-            Err(status) if status.code() == Code::NotFound => return Ok(None),
-            Err(status) => return Err(self.failed(&status)),
+            Err(status) => {
+                return match self.failed(&status) {
+                    EngineError::Unknown(..) => Ok(None),
+                    error => Err(error),
+                };
+            }
         };
         let details = info.heartbeat_details.and_then(|it| it.payloads.into_iter().next());
         Ok(Some(Described {
@@ -139,9 +144,9 @@ impl Engine {
 
     /// What has ended needs no asking.
     fn unless_over(&self, status: &Status) -> Result<(), EngineError> {
-        match status.code() {
-            Code::NotFound | Code::FailedPrecondition => Ok(()),
-            _ => Err(self.failed(status)),
+        match (status.code(), self.failed(status)) {
+            (Code::FailedPrecondition, _) | (_, EngineError::Unknown(..)) => Ok(()),
+            (_, error) => Err(error),
         }
     }
 
@@ -164,7 +169,8 @@ impl Engine {
             return Ok(None);
         }
         let input = task.input.and_then(|it| it.payloads.into_iter().next()).unwrap_or_default();
-        Ok(Some(Taken { id: task.activity_id, token: task.task_token, input: Sealed(input) }))
+        let at = task.started_time.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
+        Ok(Some(Taken { id: task.activity_id, token: task.task_token, input: Sealed(input), at }))
     }
 
     /// Tells the server that a task is still worked on.
@@ -186,8 +192,10 @@ impl Engine {
         match connection.record_activity_task_heartbeat(Self::request(request, limit)).await {
             Ok(answer) if answer.get_ref().cancel_requested => Ok(Held::CancelRequested),
             Ok(_) => Ok(Held::Yes),
-            Err(status) if status.code() == Code::NotFound => Ok(Held::No),
-            Err(status) => Err(self.failed(&status)),
+            Err(status) => match self.failed(&status) {
+                EngineError::Unknown(..) => Ok(Held::No),
+                error => Err(error),
+            },
         }
     }
 
@@ -241,8 +249,10 @@ impl Engine {
     fn taken(&self, answer: Result<(), Status>) -> Result<bool, EngineError> {
         match answer {
             Ok(()) => Ok(true),
-            Err(status) if status.code() == Code::NotFound => Ok(false),
-            Err(status) => Err(self.failed(&status)),
+            Err(status) => match self.failed(&status) {
+                EngineError::Unknown(..) => Ok(false),
+                error => Err(error),
+            },
         }
     }
 
@@ -273,6 +283,13 @@ impl Engine {
     /// The server's version.
     pub async fn version(&self) -> Result<String, EngineError> {
         let mut connection = self.connection().await?;
+        self.version_of(&mut connection).await
+    }
+
+    pub(super) async fn version_of(
+        &self,
+        connection: &mut Connection,
+    ) -> Result<String, EngineError> {
         let request = Self::request(calls::GetSystemInfoRequest::default(), CALL);
         let answer = connection.get_system_info(request).await;
         Ok(answer.map_err(|status| self.failed(&status))?.into_inner().server_version)

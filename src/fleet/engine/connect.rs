@@ -1,10 +1,12 @@
 //! How the server is reached: address, certificates, credential.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use temporalio_client::tonic::{Code, Status};
 use temporalio_client::{
-    ClientKeepAliveOptions, ClientTlsOptions, ConnectionOptions, RetryOptions, TlsOptions, Url,
+    ClientKeepAliveOptions, ClientTlsOptions, ConnectionOptions, GrpcCompression, RetryOptions,
+    TlsOptions, Url,
 };
 
 use super::{CALL, EngineError};
@@ -22,6 +24,60 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// The same for an answer that did not come, with what helps against it.
+pub(super) fn explained(fleet: &Fleet, status: &Status, code: Code) -> String {
+    let text = match std::error::Error::source(status) {
+        Some(cause) => format!("{code}: {}: {}", status.message(), causes(cause)),
+        None => format!("{code}: {}", status.message()),
+    };
+    with_fix(fleet, text)
+}
+
+/// What a person can do about a connection that could not be made.
+pub(super) fn with_fix(fleet: &Fleet, text: String) -> String {
+    let is = |word: &str| text.contains(word);
+    let fix = if is("CertificateExpired") {
+        "this host's own certificate has expired: renew [fleet] tls_cert_file"
+    } else if is("Expired") || is("NotValidYet") {
+        "a certificate has expired or is not valid yet: renew it, and check this machine's clock"
+    } else if is("NotValidForName") {
+        "the certificate has another name: set [fleet] tls_domain to the one it has"
+    } else if is("UnknownIssuer") || is("InvalidCertificate") {
+        "name the certificate's authority in [fleet] tls_ca_file"
+    } else if is("received fatal alert") {
+        "the server wants a client certificate that it knows: set [fleet] tls_cert_file and \
+         tls_key_file"
+    } else if is("InvalidContentType") || is("InvalidMessage") || is("corrupt message") {
+        "that port speaks no TLS: write http:// in [fleet] address, or empty tls_ca_file"
+    } else if speaks_tls(fleet) && (is("closed") || is("reset") || is("Broken pipe")) {
+        // What the server says about a certificate can be lost when it hangs up.
+        "does it want a client certificate that is missing, unknown or expired? Then set or renew \
+         [fleet] tls_cert_file and tls_key_file"
+    } else {
+        return text;
+    };
+    format!("{text}; {fix}")
+}
+
+fn speaks_tls(fleet: &Fleet) -> bool {
+    let files = [&fleet.tls_ca_file, &fleet.tls_cert_file];
+    fleet.address.starts_with("https:") || files.iter().any(|path| !path.as_os_str().is_empty())
+}
+
+/// The certificate files as they are now: renewed ones are used without a restart.
+pub(super) type Stamp = Vec<Option<(SystemTime, u64)>>;
+
+pub(super) fn stamp(fleet: &Fleet) -> Stamp {
+    [&fleet.tls_ca_file, &fleet.tls_cert_file, &fleet.tls_key_file]
+        .into_iter()
+        .filter(|path| !path.as_os_str().is_empty())
+        .map(|path| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        })
+        .collect()
 }
 
 pub(super) fn options(
@@ -49,8 +105,7 @@ pub(super) fn options(
         ClientTlsOptions::builder().client_cert(certificate).client_private_key(key).build()
     });
     let domain = Some(fleet.tls_domain.clone()).filter(|domain| !domain.is_empty());
-    let encrypted = url.scheme() == "https" || ca.is_some() || mutual.is_some();
-    let tls = encrypted.then(|| {
+    let tls = speaks_tls(fleet).then(|| {
         TlsOptions::builder()
             .maybe_server_root_ca_cert(ca)
             .maybe_domain(domain)
@@ -75,6 +130,8 @@ pub(super) fn options(
         .maybe_tls_options(tls)
         .maybe_api_key(token.map(str::to_owned))
         .connect_timeout(CALL)
+        // What travels is packed before it is sealed.
+        .grpc_compression(GrpcCompression::None)
         .retry_options(RetryOptions::no_retries())
         .keep_alive(Some(alive))
         .dns_load_balancing(None)

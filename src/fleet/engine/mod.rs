@@ -14,8 +14,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use temporalio_client::Connection;
+use temporalio_client::errors::ClientConnectError;
 use temporalio_client::tonic::{Code, Request, Status};
-use temporalio_client::{Connection, ConnectionOptions};
 use temporalio_protos::temporal::api::common::v1::{Payload, Payloads};
 
 use super::order::{MOST_BYTES, Task};
@@ -24,6 +25,7 @@ use crate::settings::{Environment, Fleet};
 
 /// The oldest server that has activities without a workflow for general use.
 pub const OLDEST_SERVER: (u32, u32) = (1, 32);
+const UPGRADE: &str = "upgrade the server to 1.32 or newer";
 /// Longest wait for an ordinary call.
 const CALL: Duration = Duration::from_secs(5);
 /// The server heard nothing of a host for its whole patience: by then the host has ended the session.
@@ -35,9 +37,16 @@ pub enum EngineError {
     /// It may have done it.
     #[error("the fleet's server {0} cannot be reached: {1}")]
     Unreachable(String, String),
-    /// It has not done it, and will not until somebody changes something.
-    #[error("the fleet's server {0} refuses: {1}")]
-    Refused(String, String),
+    /// It has not done it, and will not until somebody changes something: its version, a switch, the
+    /// namespace, a credential.
+    #[error("the fleet's server {server} refuses: {why}; {fix}")]
+    Refused { server: String, why: String, fix: &'static str },
+    /// It has not done it and never will.
+    #[error("the fleet's server {0} does not take this: {1}")]
+    Invalid(String, String),
+    /// It knows no such execution.
+    #[error("the fleet's server {0} does not know it: {1}")]
+    Unknown(String, String),
     #[error("{0}")]
     Seal(#[from] SealError),
     #[error(
@@ -53,6 +62,24 @@ impl EngineError {
     /// Nobody can tell whether the call had an effect.
     pub fn is_in_doubt(&self) -> bool {
         matches!(self, Self::Unreachable(..))
+    }
+
+    /// The same call may succeed later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable(..) | Self::Refused { .. })
+    }
+
+    /// What is wrong, and what to do about it.
+    pub fn told(&self) -> (String, String) {
+        match self {
+            Self::Refused { server, why, fix } => {
+                (format!("the fleet's server {server} refuses: {why}"), (*fix).to_owned())
+            }
+            error => {
+                let fix = "check [fleet] address, the network and the certificates";
+                (error.to_string(), fix.to_owned())
+            }
+        }
     }
 }
 
@@ -111,6 +138,8 @@ pub struct Taken {
     pub id: String,
     pub token: Vec<u8>,
     pub input: Sealed,
+    /// The server's time when it gave it to this process.
+    pub at: Option<Timestamp>,
 }
 
 /// The answer to a beat.
@@ -138,21 +167,23 @@ struct Inner {
     address: String,
     namespace: String,
     identity: String,
-    options: ConnectionOptions,
+    fleet: Fleet,
+    environment: Environment,
     seal: Seal,
-    connection: tokio::sync::Mutex<Option<Connection>>,
+    connection: tokio::sync::Mutex<Option<(Connection, connect::Stamp)>>,
 }
 
 impl Engine {
     /// Reads the key and the certificates; connects to nothing yet.
     pub fn new(fleet: &Fleet, environment: &Environment, host: &str) -> Result<Self, EngineError> {
         let seal = Seal::read(&fleet.key_file)?;
-        let options = connect::options(fleet, environment, host)?;
+        connect::options(fleet, environment, host)?;
         Ok(Self(Arc::new(Inner {
             address: fleet.address.clone(),
             namespace: fleet.namespace.clone(),
             identity: host.to_owned(),
-            options,
+            fleet: fleet.clone(),
+            environment: environment.clone(),
             seal,
             connection: tokio::sync::Mutex::new(None),
         })))
@@ -163,19 +194,38 @@ impl Engine {
         self.0.seal.key_id()
     }
 
+    /// The one connection; made anew once its certificates were renewed.
     async fn connection(&self) -> Result<Connection, EngineError> {
         let mut connection = self.0.connection.lock().await;
-        if let Some(connection) = &*connection {
+        let stamp = connect::stamp(&self.0.fleet);
+        if let Some((connection, made_with)) = &*connection
+            && *made_with == stamp
+        {
             return Ok(connection.clone());
         }
-        let connecting = Connection::connect(self.0.options.clone());
+        let made = self.connect().await?;
+        *connection = Some((made.clone(), stamp));
+        Ok(made)
+    }
+
+    async fn connect(&self) -> Result<Connection, EngineError> {
+        let options = connect::options(&self.0.fleet, &self.0.environment, &self.0.identity)?;
         let unreachable = |why: String| EngineError::Unreachable(self.0.address.clone(), why);
-        let made = match tokio::time::timeout(CALL, connecting).await {
+        let mut made = match tokio::time::timeout(CALL, Connection::connect(options)).await {
             Ok(Ok(made)) => made,
-            Ok(Err(error)) => return Err(unreachable(connect::causes(&error))),
+            Ok(Err(ClientConnectError::SystemInfoCallError(status))) => {
+                return Err(self.failed(&status));
+            }
+            Ok(Err(error)) => {
+                return Err(unreachable(connect::with_fix(&self.0.fleet, connect::causes(&error))));
+            }
             Err(_) => return Err(unreachable(format!("no answer within {} s", CALL.as_secs()))),
         };
-        *connection = Some(made.clone());
+        let version = self.version_of(&mut made).await?;
+        if is_older(&version) {
+            let (server, why) = (self.0.address.clone(), format!("Temporal {version} is too old"));
+            return Err(EngineError::Refused { server, why, fix: UPGRADE });
+        }
         Ok(made)
     }
 
@@ -186,15 +236,30 @@ impl Engine {
     }
 
     fn failed(&self, status: &Status) -> EngineError {
-        let (address, message) = (self.0.address.clone(), status.message().to_owned());
+        let (address, message) = (self.0.address.clone(), status.message());
+        let with = |fix| {
+            let (server, why) = (address.clone(), message.to_owned());
+            EngineError::Refused { server, why, fix }
+        };
         match status.code() {
-            Code::InvalidArgument
-            | Code::NotFound
-            | Code::PermissionDenied
-            | Code::Unauthenticated
-            | Code::Unimplemented
-            | Code::FailedPrecondition => EngineError::Refused(address, message),
-            code => EngineError::Unreachable(address, format!("{code}: {message}")),
+            Code::InvalidArgument => EngineError::Invalid(address, message.to_owned()),
+            Code::NotFound if is_about_namespace(status) => with(
+                "create the namespace (`temporal operator namespace create`) or correct [fleet] \
+                 namespace",
+            ),
+            Code::NotFound => EngineError::Unknown(address, message.to_owned()),
+            Code::PermissionDenied | Code::Unauthenticated => with(
+                "give this host's credential ([fleet] api_key_env, tls_cert_file) access to the \
+                 namespace, or renew it",
+            ),
+            Code::Unimplemented if message.contains("disabled") => {
+                with("set `activity.enableStandalone: true` in the server's dynamic configuration")
+            }
+            Code::Unimplemented => with(UPGRADE),
+            Code::FailedPrecondition => with("see the server's log"),
+            code => {
+                EngineError::Unreachable(address, connect::explained(&self.0.fleet, status, code))
+            }
         }
     }
 
@@ -224,6 +289,20 @@ impl Engine {
     }
 }
 
+/// A namespace that is not there says nothing about an execution.
+fn is_about_namespace(status: &Status) -> bool {
+    status.code() == Code::NotFound && status.message().starts_with("Namespace")
+}
+
+/// A version that says nothing is tried.
+fn is_older(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) < OLDEST_SERVER,
+        _ => false,
+    }
+}
+
 /// What a sealed text is; one is never taken for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
@@ -240,5 +319,17 @@ impl What {
             Self::Result => "result",
         };
         format!("{word} {id}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_compared_by_number() {
+        assert!(is_older("1.9.12") && is_older("1.31.2") && is_older("0.40"));
+        assert!(!is_older("1.32.0") && !is_older("1.100.0") && !is_older("2.0"));
+        assert!(!is_older("a build of our own"), "what says nothing is tried");
     }
 }

@@ -1,0 +1,95 @@
+//! How a session ended, told by its host: delivered until the server took it, and answered to whoever
+//! asks for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::engine::{EngineError, Taken, What};
+use super::order::{Done, Report, Task};
+use super::queue_of;
+use super::verdict::{Token, Verdict, verdict};
+use super::worker::{AGAIN, Worker};
+use crate::model::{Outcome, SessionEnd};
+use crate::store::UndeliveredEnd;
+
+impl Worker {
+    /// Answers questions about sessions of this host.
+    pub(super) async fn answer_reports(self: Arc<Self>) {
+        let name = queue_of(&self.config.fleet.pool, &self.host);
+        loop {
+            match self.engine.poll(&name).await {
+                Ok(Some(asked)) => self.answer(&asked).await,
+                Ok(None) => {}
+                Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+    }
+
+    async fn answer(&self, asked: &Taken) {
+        let Ok(Task::Report(session)) = self.engine.open(What::Task, &asked.id, &asked.input)
+        else {
+            return self.refuse(asked, "that is no question").await;
+        };
+        let end = self.journal.store().sessions().whole_end(session).await;
+        let report = match end {
+            Ok(Some(end)) => match verdict(&end, self.config.fleet.account) {
+                Verdict::Its(end) => Report::Ended(Done { session, host: self.host.clone(), end }),
+                Verdict::Hosts(why) => Report::NotStarted(why),
+            },
+            Ok(None) if self.live.ids().contains(&session) => Report::Running,
+            _ => Report::Unknown,
+        };
+        if let Err(error) = self.engine.complete(&asked.id, &asked.token, &report).await {
+            tracing::warn!(session_id = %session, %error, "could not answer for a session");
+        }
+    }
+
+    /// Delivers ends until the server took them, also those of an earlier process.
+    pub(super) async fn deliver_ends(self: Arc<Self>) {
+        loop {
+            let waiting = self.journal.store().sessions().undelivered().await.unwrap_or_default();
+            let mut failed = false;
+            for one in waiting {
+                failed |= self.deliver(&one).await.is_err();
+            }
+            let wait = if failed { AGAIN } else { Duration::from_mins(1) };
+            drop(tokio::time::timeout(wait, self.shared.to_deliver.notified()).await);
+            if failed {
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+
+    async fn deliver(&self, one: &UndeliveredEnd) -> Result<(), ()> {
+        let Ok(Token { id, token }) = serde_json::from_slice(&one.token) else {
+            return self.journal.sessions().delivered(one.session).await.map_err(drop);
+        };
+        let told = match verdict(&one.end, self.config.fleet.account) {
+            Verdict::Hosts(why) => self.engine.give_back(&id, &token, &why).await,
+            Verdict::Its(end) => {
+                let done = Done { session: one.session, host: self.host.clone(), end };
+                match self.engine.complete(&id, &token, &done).await {
+                    Err(EngineError::TooLarge(_)) => {
+                        let end = SessionEnd {
+                            usage: done.end.usage,
+                            ..SessionEnd::empty(Outcome::OutputFlood)
+                        };
+                        self.engine.complete(&id, &token, &Done { end, ..done }).await
+                    }
+                    told => told,
+                }
+            }
+        };
+        match told {
+            Ok(_) => self.journal.sessions().delivered(one.session).await.map_err(drop),
+            Err(error) if error.may_pass() => {
+                tracing::debug!(session_id = %one.session, %error, "an end waits for the server");
+                Err(())
+            }
+            Err(error) => {
+                tracing::error!(session_id = %one.session, %error, "the server does not take an end");
+                self.journal.sessions().delivered(one.session).await.map_err(drop)
+            }
+        }
+    }
+}
