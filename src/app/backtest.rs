@@ -18,7 +18,7 @@ use crate::context::ContextError;
 use crate::context::tree::TreeError;
 use crate::model::Usd;
 use crate::session::{StopHandle, StopReason};
-use crate::settings::Config;
+use crate::settings::{Config, FixNumbers};
 use crate::store::{Journal, Store};
 
 /// Where the items come from.
@@ -153,7 +153,11 @@ async fn plan(
         let source = tracker.source.as_ref();
         let (items, artifacts) =
             finished_items((&tracker.name, source), &setting.config, since).await?;
-        let mut plan = find(&request, items, artifacts, code_base.clone(), tell).await?;
+        let mut of_source = request.clone();
+        if of_source.fixes.numbers == FixNumbers::Auto {
+            of_source.fixes.numbers = setting.config.fixes_of(&tracker.name).numbers;
+        }
+        let mut plan = find(&of_source, items, artifacts, code_base.clone(), tell).await?;
         let count = plan.all_tasks().count();
         let progress = |read| tell(Step::Texts { read, all: count });
         read_past_texts(source, config, (&mut plan, analyze.is_some()), progress).await?;

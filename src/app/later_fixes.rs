@@ -27,14 +27,15 @@ pub async fn score_findings(
     let now = clock.now();
     let back = |span| now.checked_sub(span).unwrap_or(Timestamp::MIN);
     let waiting = store.findings().awaiting_fix(back(WAIT_FOR_FIX), back(FIX_MAY_GROW)).await?;
-    let mut by_code_base: BTreeMap<PathBuf, Vec<UnfixedFinding>> = BTreeMap::new();
+    let mut by_code_base: BTreeMap<(PathBuf, String), Vec<UnfixedFinding>> = BTreeMap::new();
     for finding in waiting {
-        let root = code_base_of(config, finding.key.source(), &[&finding.area], &finding.item_type);
-        by_code_base.entry(root.to_owned()).or_default().push(finding);
+        let source = finding.key.source().to_owned();
+        let root = code_base_of(config, &source, &[&finding.area], &finding.item_type);
+        by_code_base.entry((root.to_owned(), source)).or_default().push(finding);
     }
     let mut found = Vec::new();
-    for (root, findings) in by_code_base {
-        let fixes = config.fixes.clone();
+    for ((root, source), findings) in by_code_base {
+        let fixes = config.fixes_of(&source);
         let searched = tokio::task::spawn_blocking(move || search(&root, &fixes, &findings)).await;
         found.extend(searched.unwrap_or_default());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::history::Artifacts;
 use super::{BacktestError, Left, PastCommit, history};
-use crate::fixes::{Change, unusable};
+use crate::fixes::{Change, Reason, unusable};
 use crate::settings::Fixes;
 
 /// The commits of a fix, oldest first, and what they changed of the code.
@@ -23,12 +23,17 @@ pub(super) fn of_commits<'a>(
     if commits.is_empty() {
         return Err(Left::NoCommit);
     }
+    // What is only related to it says where the fix is when nothing else does.
+    let named = commits.iter().any(|commit| commit.reason != Reason::Related);
     // What names the item after the commit that settles it is a follow-up.
     let settled = commits.iter().filter(|c| c.reason.is_strong()).map(|c| c.order).max();
     let mut why = Left::FixedBefore;
     let mut usable: Vec<&PastCommit> = Vec::new();
     let mut changed: BTreeMap<String, Change> = BTreeMap::new();
     for commit in commits.iter().filter(|commit| settled.is_none_or(|last| commit.order <= last)) {
+        if named && commit.reason == Reason::Related {
+            continue;
+        }
         if since.is_some_and(|since| commit.time < since) {
             continue;
         }

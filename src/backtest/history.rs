@@ -151,6 +151,7 @@ pub fn rules_of(repository: &Path, fixes: &Fixes) -> Rules {
     };
     Rules {
         numbers,
+        issue_pages: issue_pages(repository),
         patterns: fixes.patterns.clone(),
         appended_pull_requests: appends_pull_requests(repository),
     }
@@ -172,13 +173,37 @@ fn appends_pull_requests(repository: &Path) -> bool {
 
 /// Hosts with issues of their own use a bare number for those.
 fn numbers_of(repository: &Path) -> Numbers {
-    let arguments = ["config", "--local", "--get-regexp", r"^remote\..*\.url$"];
-    // Without a remote git says that it found nothing.
-    let remotes = git::output(repository, &arguments, BOUNDS).unwrap_or_default();
-    let remotes = String::from_utf8_lossy(&remotes).to_lowercase();
+    let remotes = remotes(repository);
     let other = ["github.com", "gitlab", "bitbucket", "codeberg", "gitea"];
     let other = other.iter().any(|host| remotes.contains(host));
     if other { Numbers::OtherHost } else { Numbers::Items }
+}
+
+/// One line per remote, in lower case.
+fn remotes(repository: &Path) -> String {
+    let arguments = ["config", "--local", "--get-regexp", r"^remote\..*\.url$"];
+    // Without a remote git says that it found nothing.
+    let remotes = git::output(repository, &arguments, BOUNDS).unwrap_or_default();
+    String::from_utf8_lossy(&remotes).to_lowercase()
+}
+
+/// Where the host of `origin`, or of the only remote, shows the repository's issues.
+fn issue_pages(repository: &Path) -> Option<String> {
+    let remotes = remotes(repository);
+    let origin = remotes.lines().find(|line| line.starts_with("remote.origin.url "));
+    issue_pages_of(origin.or_else(|| remotes.lines().next())?.split_once(' ')?.1)
+}
+
+/// `git@github.com:contoso/shop.git` and `https://github.com/contoso/shop` have
+/// `github.com/contoso/shop/issues/`.
+fn issue_pages_of(remote: &str) -> Option<String> {
+    let address = remote.trim().trim_end_matches('/').trim_end_matches(".git");
+    let (host, path) = match address.split_once("://") {
+        Some((_, rest)) => rest.split_once('/')?,
+        None => address.split_once(':')?,
+    };
+    let host = host.rsplit('@').next()?.split(':').next()?;
+    (host.contains('.') && path.contains('/')).then(|| format!("{host}/{path}/issues/"))
 }
 
 /// The commits of the items that are `wanted`. The history is read once and as it comes.

@@ -112,7 +112,7 @@ impl Language {
             }
             "css" | "scss" | "less" | "sass" => Self::Style,
             "proto" | "y" | "l" | "g4" | "tt" | "thrift" | "fbs" | "graphql" | "fs" | "dart"
-            | "zig" | "jq" => Self::Grammar,
+            | "zig" | "jq" | "al" => Self::Grammar,
             _ => Self::Other,
         }
     }

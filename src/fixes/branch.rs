@@ -34,7 +34,7 @@ pub fn is_main(branch: &str) -> bool {
 }
 
 /// Numbers of items in a branch name: a part that starts with one (`bugfix/123-crash`) or names one
-/// (`AB-123`, `bug_123`).
+/// (`AB-123`, `bug_123`, `fix1098`).
 pub fn items(branch: &str) -> Vec<i64> {
     let parts: Vec<&str> = branch.split('/').collect();
     if parts.iter().any(|part| NOT_ITEMS.contains(&part.to_ascii_lowercase().as_str())) {
@@ -61,12 +61,19 @@ fn item(part: &str) -> Option<i64> {
     if let Some(found) = words.first().and_then(|word| number(word)) {
         return Some(found);
     }
-    words.windows(2).find_map(|pair| {
-        ITEM_WORDS
-            .contains(&pair[0].to_ascii_lowercase().as_str())
-            .then(|| number(pair[1]))
-            .flatten()
-    })
+    let is_item_word = |word: &str| ITEM_WORDS.contains(&word.to_ascii_lowercase().as_str());
+    let apart = words
+        .windows(2)
+        .find_map(|pair| if is_item_word(pair[0]) { number(pair[1]) } else { None });
+    // In one word a short number is rather a version (`fix32bit`, `item2`), and two letters that do
+    // not come first may be part of a hash (`patch-ab1234`).
+    let glued = |(place, word): (usize, &&str)| {
+        let digits = word.find(|c: char| c.is_ascii_digit())?;
+        let (name, rest) = word.split_at(digits);
+        let says_so = is_item_word(name) && (name.len() > 2 || place == 0);
+        if says_so && rest.len() >= 3 { number(rest) } else { None }
+    };
+    apart.or_else(|| words.iter().enumerate().find_map(glued))
 }
 
 #[cfg(test)]
@@ -82,6 +89,13 @@ mod tests {
             ("owner/fix-4321", vec![4321]),
             ("1234", vec![1234]),
             ("bug#77", vec![77]),
+            ("ann/fix1098", vec![1098]),
+            ("ann/issue1952", vec![1952]),
+            ("Branch_Fix2058", vec![2058]),
+            ("ann/py310", vec![]),
+            ("ann/fix32bit", vec![]),
+            ("ann/noqa-F401", vec![]),
+            ("ann-patch-ab12345", vec![]),
             ("release/2024", vec![]),
             ("2024-06-cleanup", vec![]),
             ("feature/utf-8-names", vec![]),

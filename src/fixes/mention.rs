@@ -7,7 +7,9 @@ use super::{Numbers, Rules};
 pub enum Form {
     /// `AB#123`.
     Boards,
-    /// `#123`, `GH-123`.
+    /// The page of an item in Azure Boards.
+    BoardsPage,
+    /// `#123`, `GH-123`, the page of an issue.
     Number,
     /// A form of the configuration.
     Pattern,
@@ -23,6 +25,9 @@ pub struct Mention {
     pub form: Form,
 }
 
+/// Before the number of an item in an address of Azure Boards.
+const BOARDS_PAGE: &str = "/_workitems/edit/";
+
 /// Where a pattern has its number.
 const ID: &str = "{id}";
 
@@ -35,13 +40,18 @@ pub fn mentions(line: &str, rules: &Rules, listed: bool) -> Vec<Mention> {
     }
     if bare {
         found.extend(pattern(line, "gh-{id}", Form::Number));
+        let pages = rules.issue_pages.iter();
+        found.extend(pages.flat_map(|pages| address(line, pages, Form::Number)));
     }
+    found.extend(address(line, BOARDS_PAGE, Form::BoardsPage));
     for one in &rules.patterns {
         found.extend(pattern(line, one, Form::Pattern));
     }
     // A pattern such as `Fix #{id}` says more than the number inside it.
     found.sort_unstable_by_key(|mention| (mention.end, mention.start));
     found.dedup_by_key(|mention| mention.end);
+    // `[AB#12](…/_workitems/edit/12)` is one mention.
+    found.dedup_by(|next, before| next.form == Form::BoardsPage && next.item == before.item);
     found
 }
 
@@ -64,6 +74,22 @@ fn hash(line: &str, at: usize, bare: bool) -> Option<Mention> {
         .next_back()
         .is_some_and(|c| c.is_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '&' | '#'));
     (bare && !glued).then_some(Mention { start: at, end, item, form: Form::Number })
+}
+
+/// Numbers at the end of addresses that contain this text in lower case.
+fn address(line: &str, page: &str, form: Form) -> Vec<Mention> {
+    let lower = line.to_ascii_lowercase();
+    let mention = |(at, _): (usize, &str)| {
+        let rest = &line[at + page.len()..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let item = rest[..digits].parse::<i64>().ok().filter(|item| *item > 0)?;
+        let begins = |c: char| c.is_whitespace() || matches!(c, '(' | '[' | '<' | '"');
+        let start = line[..at].rfind(begins).map_or(0, |before| before + 1);
+        // A comment of the item, such as `…/12#issuecomment-7`, is another thing to point at.
+        let is_part = rest[digits..].starts_with(['#', '/']);
+        (!is_part).then_some(Mention { start, end: at + page.len() + digits, item, form })
+    };
+    lower.match_indices(page).filter_map(mention).collect()
 }
 
 /// Occurrences of a text with `{id}` in it, whatever its case.

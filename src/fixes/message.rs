@@ -5,7 +5,7 @@
 //! that are only told about (`since #12`, `follow-up to #12`, `as in #12`) are not linked.
 
 use super::mention::{Form, Mention, mentions};
-use super::phrases::{BELONGS, KEYWORDS, OTHERS, Said};
+use super::phrases::{BELONGS, KEYWORDS, OTHERS, PURPOSES, RELATED, Said};
 use super::{Link, Reason, Rules, branch};
 
 /// A commit as its message tells it.
@@ -30,12 +30,12 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     if !by_request && merged.is_some_and(branch::is_main) {
         return Vec::new();
     }
-    let mut found: Vec<Link> = Vec::new();
+    let mut found: Vec<Named> = Vec::new();
     let items = merged.map(branch::items).unwrap_or_default();
-    found.extend(items.into_iter().map(|item| Link { item, reason: Reason::Branch }));
-    let place = |place| Line { place, rules };
-    found.extend(place(Place::Subject).links(commit.subject));
-    let (mut listed, mut lone) = (false, Vec::new());
+    found.extend(items.into_iter().map(|item| Named::plain(item, Reason::Branch)));
+    let place = |place, above| Line { place, above, rules };
+    found.extend(place(Place::Subject, "").links(commit.subject));
+    let (mut listed, mut lone, mut above) = (false, Vec::new(), "");
     for line in commit.body.lines() {
         let lower = line.trim().to_ascii_lowercase();
         if quotes_another(&lower) {
@@ -44,7 +44,8 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
         // The list may stand on the line of its heading or below it.
         let heading = lower.starts_with("related work item") || lower.starts_with("work item");
         listed = heading || (listed && starts_with_number(&lower));
-        let here = place(if listed { Place::Listed } else { Place::Body });
+        let here = place(if listed { Place::Listed } else { Place::Body }, above);
+        above = if lower.ends_with(char::is_alphabetic) { line } else { "" };
         found.extend(here.links(line));
         lone.extend(here.lone(line));
     }
@@ -53,6 +54,11 @@ pub fn links(commit: Commit<'_>, rules: &Rules) -> Vec<Link> {
     if found.is_empty() && !commit.subject.contains('#') {
         found = lone;
     }
+    // Beside the item that it fixes, a message tells of others.
+    if found.iter().any(|named| named.settles) {
+        found.retain(|named| !named.in_passing);
+    }
+    let mut found: Vec<Link> = found.into_iter().map(|named| named.link).collect();
     found.sort_unstable();
     found.dedup_by_key(|link| link.item);
     found
@@ -77,9 +83,30 @@ pub fn pull_request(commit: Commit<'_>) -> Option<i64> {
     if plain { inside.parse().ok() } else { None }
 }
 
-/// As git writes it; somebody who takes back something to fix another thing says it otherwise.
+/// As git writes it, or with the commits by name (`Reverts r23190-r23187`, `Revert 1a2b3c4`); somebody
+/// who takes back something to fix another thing says it otherwise.
 fn is_revert(subject: &str) -> bool {
-    ["Revert \"", "Revert '", "revert:", "Revert:"].iter().any(|start| subject.starts_with(start))
+    let lower = subject.to_lowercase();
+    let Some(rest) = ["reverts", "reverted", "revert"].iter().find_map(|w| lower.strip_prefix(w))
+    else {
+        return false;
+    };
+    let rest = rest.trim_start_matches(" changes").trim_start_matches(" made in");
+    let rest = rest.trim_start_matches(" commit");
+    let name = rest.trim_start().split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
+    let is_revision = name.strip_prefix('r').is_some_and(is_digits);
+    let is_hash = name.len() >= 7
+        && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && name.bytes().any(|byte| byte.is_ascii_digit());
+    is_revision
+        || is_hash
+        || rest.starts_with([':', '"'])
+        || rest.starts_with(" \"")
+        || rest.starts_with(" '")
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Lines that tell of another commit or pull request, and boxes of a template that nobody ticked.
@@ -115,14 +142,32 @@ enum Place {
     Listed,
 }
 
+/// An item that a line names.
+#[derive(Debug, Clone, Copy)]
+struct Named {
+    link: Link,
+    /// `Fixes AB#123`: the message has its item.
+    settles: bool,
+    /// `AB#123` in the middle of a sentence.
+    in_passing: bool,
+}
+
+impl Named {
+    fn plain(item: i64, reason: Reason) -> Self {
+        Self { link: Link { item, reason }, settles: false, in_passing: false }
+    }
+}
+
 /// How one line is read.
 struct Line<'a> {
     place: Place,
+    /// The line before, if its sentence goes on here.
+    above: &'a str,
     rules: &'a Rules,
 }
 
 impl Line<'_> {
-    fn links(&self, line: &str) -> Vec<Link> {
+    fn links(&self, line: &str) -> Vec<Named> {
         let mut links = Vec::new();
         let mut earlier: Option<(usize, Option<Reason>)> = None;
         for mention in mentions(line, self.rules, self.place == Place::Listed) {
@@ -132,17 +177,44 @@ impl Line<'_> {
             });
             let reason = match inherited {
                 Some((_, reason)) if mention.form != Form::Boards => reason,
+                // "Added in #1 to fix #2" is history.
+                _ if earlier.is_some_and(|(end, reason)| {
+                    reason.is_none()
+                        && end <= mention.start
+                        && Said::before(&line[end..mention.start]).ends_with(PURPOSES)
+                }) =>
+                {
+                    None
+                }
                 _ => self.reason(line, &mention),
             };
+            let follows = inherited.is_some();
             earlier = Some((mention.end, reason));
-            links.extend(reason.map(|reason| Link { item: mention.item, reason }));
+            links.extend(reason.map(|reason| self.named(line, &mention, (reason, follows))));
         }
         links
     }
 
+    fn named(&self, line: &str, mention: &Mention, (reason, follows): (Reason, bool)) -> Named {
+        let mut named = Named::plain(mention.item, reason);
+        if matches!(mention.form, Form::Boards | Form::BoardsPage) {
+            let said = self.said(&line[..mention.start]);
+            named.settles = said.ends_with(KEYWORDS);
+            named.in_passing = self.place == Place::Body
+                && !(named.settles || follows || said.is_start() || said.ends_with(BELONGS));
+        }
+        named
+    }
+
+    /// What is said before a number, if need be on the line above.
+    fn said(&self, before: &str) -> Said {
+        let said = Said::before(before);
+        if said.is_start() { Said::before(self.above) } else { said }
+    }
+
     /// The numbers of a line that holds nothing else.
-    fn lone(&self, line: &str) -> Vec<Link> {
-        let link = |mention: &Mention| Link { item: mention.item, reason: Reason::Number };
+    fn lone(&self, line: &str) -> Vec<Named> {
+        let link = |mention: &Mention| Named::plain(mention.item, Reason::Number);
         match mentions(line, self.rules, false).as_slice() {
             all @ [first, ..]
                 if Said::before(&line[..first.start]).is_start()
@@ -157,8 +229,9 @@ impl Line<'_> {
     /// Why the number at this place is a link; none if it is not.
     fn reason(&self, line: &str, mention: &Mention) -> Option<Reason> {
         let (before, after) = (&line[..mention.start], &line[mention.end..]);
-        if mention.form == Form::Boards {
-            return Some(Reason::Boards);
+        if matches!(mention.form, Form::Boards | Form::BoardsPage) {
+            let related = self.said(before).ends_with(RELATED);
+            return Some(if related { Reason::Related } else { Reason::Boards });
         }
         if is_count(after) {
             return None;
@@ -176,9 +249,12 @@ impl Line<'_> {
                 return (!(ends_the_line && appended)).then_some(weak);
             }
         }
-        let said = Said::before(before);
+        let said = self.said(before);
         if said.denied || said.ends_with(OTHERS) {
             return None;
+        }
+        if said.ends_with(RELATED) {
+            return Some(Reason::Related);
         }
         if said.ends_with(KEYWORDS) {
             return Some(Reason::Keyword);
@@ -202,9 +278,11 @@ fn is_count(rest: &str) -> bool {
     after.trim_start().starts_with(|c: char| c.is_ascii_digit())
 }
 
+/// `, `, ` and `, `) (and `; brackets alone enclose another thing, such as a pull request.
 fn is_list_gap(gap: &str) -> bool {
-    let words = gap.split([',', '&', '+', '/', ' ']).filter(|word| !word.is_empty());
-    gap.len() <= 12 && { words }.all(|word| matches!(word, "and" | "or" | "AND"))
+    let mut words = gap.split([',', '&', '+', '/', ' ', '(', ')']).filter(|word| !word.is_empty());
+    let joined = !gap.contains(['(', ')']) || gap.contains("and");
+    gap.len() <= 12 && joined && words.all(|word| matches!(word, "and" | "or" | "AND"))
 }
 
 /// Nothing follows but more numbers.
@@ -219,7 +297,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn rules(numbers: Numbers) -> Rules {
-        Rules { numbers, patterns: Vec::new(), appended_pull_requests: false }
+        Rules {
+            numbers,
+            issue_pages: Some("github.com/contoso/shop/issues/".to_owned()),
+            patterns: Vec::new(),
+            appended_pull_requests: false,
+        }
     }
 
     fn commit(message: &str) -> Commit<'_> {
@@ -234,7 +317,7 @@ mod tests {
 
     #[test]
     fn messages_name_items_in_the_ways_people_have() {
-        use Reason::{Boards, Branch, Keyword, Number, RelatedItems};
+        use Reason::{Boards, Branch, Keyword, Number, Related, RelatedItems};
         for (message, expected) in [
             ("Fix crash on save, fixes #12", vec![(12, Keyword)]),
             ("Fixes #12, #13 and #14", vec![(12, Keyword), (13, Keyword), (14, Keyword)]),
@@ -263,7 +346,17 @@ mod tests {
             ("Crash\n\n* [x] Closes #31", vec![(31, Keyword)]),
             ("Crash\n\nRefs #31, #32.", vec![(31, Number), (32, Number)]),
             ("Crash\n\nThis is a partial fix for issue #31", vec![(31, Keyword)]),
-            ("Crash\n\nRelates to #31", vec![(31, Number)]),
+            ("Crash\n\nRelates to #31", vec![(31, Related)]),
+            ("Crash\n\nA step toward fixing #31", vec![(31, Related)]),
+            ("Crash\n\nRelated to [AB#31](https://dev.invalid)", vec![(31, Related)]),
+            ("Crash (close #31) (and #32)", vec![(31, Keyword), (32, Keyword)]),
+            ("Crash\n\nFixes https://github.com/contoso/shop/issues/31.", vec![(31, Keyword)]),
+            ("Crash\n\nFixes\n#31", vec![(31, Keyword)]),
+            ("Crash\n\nRelated to\n[AB#31](https://dev.invalid)", vec![(31, Related)]),
+            ("Crash\n\nhttps://dev.azure.com/c/Shop/_workitems/edit/31/", vec![]),
+            ("Crash\n\nFixes https://dev.azure.com/c/Shop/_workitems/edit/31", vec![(31, Boards)]),
+            ("Crash\n\nWill be there with\n[AB#30].\nFixes [AB#31]", vec![(31, Boards)]),
+            ("Crash\n\nAs agreed in [AB#30] the sum is right.\nFixes [AB#31]", vec![(31, Boards)]),
             ("Revert two changes\n\nFixes #31, and reverts #30.", vec![(31, Keyword)]),
             ("Crash on save\n\n#31", vec![(31, Number)]),
             ("Crash on save in the\nsecond tab (#31).", vec![(31, Number)]),
@@ -290,6 +383,12 @@ mod tests {
             "PR #12 left this behind",
             "Crash\n\nIn #12 the file was moved, and since #13 it is read.",
             "Crash\n\nThis does not fix #12",
+            "Crash\n\nIt was added in #11 to fix #12",
+            "Crash\n\nFixes https://github.com/contoso/other/issues/12",
+            "Crash\n\nSee https://github.com/contoso/shop/issues/12",
+            "Reverts r23190-r23187 because of #12",
+            "Revert changes made in r21251 (#12)",
+            "Revert 1a2b3c4: fixes #12",
             "Crash\n\n* [ ] Closes #12",
             "Crash\n\n* #12 broke #13",
             "Crash in PR #11\n\nReferences:\n#12 #13",

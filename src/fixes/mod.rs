@@ -31,6 +31,9 @@ pub enum Numbers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     pub numbers: Numbers,
+    /// Where the repository's own host shows its issues, without the scheme and in lower case:
+    /// `github.com/contoso/shop/issues/`.
+    pub issue_pages: Option<String>,
     /// More ways, each a text with `{id}` in the number's place: `SHOP-{id}`.
     pub patterns: Vec<String>,
     /// `(#34)` at the end of a subject is a pull request: a host appended it.
@@ -59,6 +62,8 @@ pub enum Reason {
     Pattern,
     /// `#123`.
     Number,
+    /// `Related to #123`.
+    Related,
 }
 
 impl Reason {
@@ -73,6 +78,7 @@ impl Reason {
             Self::Branch => "number in the name of the merged branch",
             Self::Pattern => "named as fixes.patterns says",
             Self::Number => "#number in the message",
+            Self::Related => "the message says that it is related to the item",
         }
     }
 }
@@ -80,7 +86,7 @@ impl Reason {
 impl Reason {
     /// Does it say that the commit settles the item, and not only that it is about it?
     pub const fn is_strong(self) -> bool {
-        !matches!(self, Self::Number)
+        !matches!(self, Self::Number | Self::Related)
     }
 }
 

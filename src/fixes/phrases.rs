@@ -33,18 +33,12 @@ pub const BELONGS: &[&str] = &[
     "refs",
     "references",
     "re",
-    "relates",
-    "relates to",
-    "related",
-    "related to",
     "part of",
     "work on",
     "works on",
     "progress on",
     "work for",
     "is for",
-    "towards",
-    "toward",
     "address",
     "addresses",
     "addressing",
@@ -59,6 +53,26 @@ pub const BELONGS: &[&str] = &[
     "task",
     "defect",
 ];
+
+/// Words that say that the commit has to do with the item, and not what.
+pub const RELATED: &[&str] = &[
+    "relates",
+    "relates to",
+    "related",
+    "related to",
+    "related to closed",
+    "towards",
+    "toward",
+    "towards fixing",
+    "toward fixing",
+    "towards closing",
+    "toward closing",
+    "towards resolving",
+    "toward resolving",
+];
+
+/// Words that tell why something was done: of this commit, or of the one that was told of before.
+pub const PURPOSES: &[&str] = &["to fix", "to close", "to resolve", "to address"];
 
 /// Words between those and the number that change nothing.
 const FILLERS: &[&str] =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, Route, human};
+use super::{Config, FixNumbers, Fixes, Route, human};
 use crate::model::{ItemKey, Usd};
 
 /// One tracker project or query. What only one kind of tracker has is documented there as such.
@@ -106,6 +106,16 @@ impl Config {
     /// The source that an item was read from, if it is still configured.
     pub fn source_of(&self, item: &ItemKey) -> Option<&Source> {
         self.source_named(item.source())
+    }
+
+    /// How commits name the items of this source: a bare number is an issue where issues are items.
+    pub fn fixes_of(&self, source: &str) -> Fixes {
+        let mut fixes = self.fixes.clone();
+        let is_github = self.source_named(source).is_some_and(|s| s.kind == SourceKind::Github);
+        if fixes.numbers == FixNumbers::Auto && is_github {
+            fixes.numbers = FixNumbers::Items;
+        }
+        fixes
     }
 
     /// Every code base there is, each once.
