@@ -311,11 +311,14 @@ fn colour(text: &str) -> String {
     escaped(&text.chars().filter(plain).take(60).collect::<String>())
 }
 
-/// The attribute that paints what is behind words; nothing without a colour.
+/// The colour that the tracker gives to words without one of their own.
+const WORDS: &str = "#172b4d";
+
+/// The attribute that paints what is behind words, and the words upon it; nothing without a colour.
 pub(super) fn background(text: &str) -> String {
     match colour(text) {
         none if none.is_empty() => none,
-        colour => format!(" style=\"background-color:{colour}\""),
+        colour => format!(" style=\"background-color:{colour};color:{WORDS}\""),
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
 
+use super::drawn::{Drawn, formula};
 use super::html::Page;
 use super::parse::floor_char_boundary;
 use super::{Cleaned, Rendering, characters};
@@ -138,7 +139,7 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
     }
     let used = used_footnotes(markdown, options);
-    let (mut unused, mut in_diagram) = (0_usize, false);
+    let (mut unused, mut drawn, mut after_dollar) = (0_usize, None, false);
     let events = TextMergeStream::new(parser).filter_map(|event| match event {
         Event::Start(Tag::FootnoteDefinition(name)) if unused > 0 || !used.contains(&*name) => {
             unused += 1;
@@ -154,20 +155,26 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
         }
         _ if unused > 0 => None,
         Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(ref language))) => {
-            in_diagram = language.trim_start().starts_with("mermaid");
+            drawn = Drawn::by(language);
             Some(event)
         }
         Event::End(TagEnd::CodeBlock) => {
-            in_diagram = false;
+            drawn = None;
             Some(event)
         }
-        Event::Text(text) if in_diagram => {
-            let (shown, unseen) = without_remarks(&text);
-            hidden += unseen;
-            Some(Event::Text(shown.into()))
+        Event::Text(text) if drawn.is_some() => {
+            drawn.map(|drawn: Drawn| Event::Text(drawn.shown(&text, &mut hidden).into()))
         }
         Event::InlineMath(text) => Some(formula(&text, "$", &mut hidden)),
         Event::DisplayMath(text) => Some(formula(&text, "$$", &mut hidden)),
+        // A formula may be written as code between signs of money.
+        Event::Code(text) if after_dollar && Drawn::Formula.hides(&text) => {
+            Some(formula(&text, "`", &mut hidden))
+        }
+        Event::Text(ref text) => {
+            after_dollar = written == Written::Raw && text.ends_with('$');
+            Some(event)
+        }
         // Logs and steps are pasted line by line.
         Event::SoftBreak => Some(Event::HardBreak),
         // Issue templates explain themselves in comments that stand alone, and who fills one in
@@ -184,29 +191,6 @@ fn to_html(markdown: &str, html: &mut Bounded, written: Written) -> usize {
     hidden
 }
 
-/// Commands that set words so that nobody sees them, and such as give others new names.
-const HIDING_COMMANDS: [&str; 9] =
-    ["phantom", "color", "\\def", "newcommand", "\\let", "\\smash", "lap{", "\\hspace", "\\kern"];
-
-/// A formula as it is written, unless it can hide words: a picture of it is all that people see.
-fn formula(text: &str, sign: &str, hidden: &mut usize) -> Event<'static> {
-    let has_remark =
-        text.split('%').zip(text.split('%').skip(1)).any(|(before, _)| !before.ends_with('\\'));
-    if !has_remark && !HIDING_COMMANDS.iter().any(|command| text.contains(command)) {
-        return Event::Text(format!("{sign}{text}{sign}").into());
-    }
-    *hidden += count_words(text);
-    Event::Text("[formula left out: it may hold words that nobody sees]".into())
-}
-
-/// A diagram's text without the lines that are not drawn, and how many characters those have.
-fn without_remarks(text: &str) -> (String, usize) {
-    let is_remark = |line: &&str| line.trim_start().starts_with("%%");
-    let unseen = text.lines().filter(is_remark).map(count_words).sum();
-    let shown = text.split_inclusive('\n').filter(|line| !is_remark(line)).collect();
-    (shown, unseen)
-}
-
 /// The footnotes that the text refers to.
 fn used_footnotes(markdown: &str, options: Options) -> HashSet<String> {
     if !markdown.contains("[^") {
@@ -220,7 +204,7 @@ fn used_footnotes(markdown: &str, options: Options) -> HashSet<String> {
         .collect()
 }
 
-fn count_words(text: &str) -> usize {
+pub(super) fn count_words(text: &str) -> usize {
     text.chars().filter(|character| !character.is_whitespace()).count()
 }
 

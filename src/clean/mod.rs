@@ -34,6 +34,7 @@ mod adf_tree;
 mod characters;
 mod code;
 mod control;
+mod drawn;
 mod element;
 mod enter;
 mod feed;

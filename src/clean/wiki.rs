@@ -97,6 +97,11 @@ impl Page {
             self.end_blocks_but_quote();
             let language = language(options);
             let painted = background(option(options, "bgColor=").unwrap_or_default());
+            // A colour goes on into what is not set.
+            let painted = match self.inline.colour() {
+                Some(colour) => format!(" style=\"color:{colour}\""),
+                None => painted,
+            };
             self.html.push_str(&format!("<pre{painted}><code class=\"language-{language}\">"));
             self.verbatim = Some(kind);
             rest = after;

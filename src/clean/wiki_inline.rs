@@ -24,6 +24,11 @@ impl Inline {
         self.end_colour(html);
     }
 
+    /// The colour that words have here, if it is not the usual one.
+    pub fn colour(&self) -> Option<&str> {
+        self.colours.last().map(String::as_str)
+    }
+
     fn begin_colour(&self, html: &mut String) {
         if let Some(colour) = self.colours.last() {
             html.push_str(&format!("<span style=\"color:{colour}\">"));

@@ -65,6 +65,11 @@ fn hidden_by_colour() -> Vec<Value> {
             "content": [p(json!([coloured("SECRET", "#000000")]))] }]),
         json!([p(json!([seen()])), { "type": "panel", "attrs": { "panelType": "custom", "panelColor": "#00875a" },
             "content": [{ "type": "expand", "attrs": { "title": "more" }, "content": [p(json!([coloured("SECRET", "#00875A")]))] }] }]),
+        // Words without a colour of their own have that of the tracker.
+        json!([
+            p(json!([seen()])),
+            table(cell(json!({ "background": "#172b4d" }), json!([text("SECRET", json!([]))])))
+        ]),
         json!([p(json!([seen(), { "type": "placeholder", "attrs": { "text": "SECRET" } }]))]),
     ]
 }
@@ -134,6 +139,10 @@ const HIDDEN_IN_WIKI: &[&str] = &[
     "seen\n{panel:bgColor=#ff0000}\n{color:#ff0000}SECRET{color}\n{panel}",
     "seen\n{panel:title=t|bgColor=black}{color:black}SECRET{color}{panel}",
     "seen\n{panel:bgColor=#172B4D}\none\n\n{color:#172b4d}SECRET{color}\n{panel}",
+    "seen\n{panel:bgColor=#172B4D}\nSECRET\n{panel}",
+    "seen\n{noformat:bgColor=#172b4d}\nSECRET\n{noformat}",
+    "seen {color:white}\n{noformat}\nSECRET\n{noformat}\n{color}",
+    "seen {color:#fff}{code}SECRET{code}{color}",
     // Options that are not shown.
     "seen {anchor:SECRET}",
     "seen [words|https://e.com|SECRET tooltip]",
@@ -159,6 +168,12 @@ const HIDDEN_IN_MARKDOWN: &[&str] = &[
     "seen\n\n```mermaid\n%% SECRET\ngraph TD\n  A --> B %% after\n```",
     "seen\n\n```mermaid\n%%{init: {\"theme\": \"SECRET\"}}%%\ngraph TD\n```",
     "seen $\\phantom{\\text{SECRET}}$",
+    "seen $`\\phantom{\\text{SECRET}}`$",
+    "seen\n\n```math\n\\phantom{\\text{SECRET}}\n```",
+    "seen\n\n```mermaid\ngraph TD\n  A[SECRET]\n  classDef x fill:#fff,color:#fff\n  class A x\n```",
+    "seen\n\n```mermaid\ngraph TD\n  accDescr: SECRET\n  A --> B\n```",
+    "seen\n\n```Mermaid\ngraph TD\n  A --> B\n  click A \"https://e.com\" \"SECRET\"\n```",
+    "seen [](https://e.com/SECRET)",
     "seen $$\\color{white}{\\text{SECRET}}$$",
     "seen $x % SECRET\ny$",
     "seen $\\def\\a#1{}\\a{SECRET}x$",
@@ -224,6 +239,10 @@ fn what_looks_hidden_and_is_seen_stays() {
         (Format::RawMarkdown, "`$\\phantom{seen}$`".to_owned()),
         (Format::RawMarkdown, "```mermaid\ngraph TD\n  seen --> B\n```".to_owned()),
         (Format::RawMarkdown, "```\n%% seen\n```".to_owned()),
+        (Format::RawMarkdown, "```math\nseen = 5\n```".to_owned()),
+        (Format::RawMarkdown, "cost: $`seen`$ and `color: seen`".to_owned()),
+        (Format::Wiki, "{panel:bgColor=#FFFFCE}\nseen\n{panel}".to_owned()),
+        (Format::Wiki, "{noformat:bgColor=#eee}\nseen\n{noformat}".to_owned()),
         (Format::RawMarkdown, "```sh\necho $PATH seen $HOME\n```".to_owned()),
     ] {
         let cleaned = clean(format, &raw);
