@@ -40,7 +40,7 @@ pub fn answer(report: &Report) -> Vec<String> {
             report.total.hit_10, report.total.hit_1
         ),
         format!(
-            "By chance alone, {items} items like these would give anything between {:.0}% and {:.0}%. No model was asked: this measures the search that comes before it, without the search terms that triage adds.",
+            "For other items of this kind expect between {:.0}% and {:.0}% (95% confidence with {items} items). No model was asked: this measures the search that comes before it, without the search terms that triage adds.",
             100.0 * low,
             100.0 * high
         ),
@@ -155,7 +155,7 @@ mod tests {
         let report = score::report(outcomes, Vec::new());
         let said = answer(&report);
         assert!(said[0].contains("Yes, mostly: for 20 of 26 items (77%)"), "{said:?}");
-        assert!(said[1].contains("between 58% and 89%"), "{said:?}");
+        assert!(said[1].contains("between 58% and 89% (95% confidence with 26 items)"), "{said:?}");
         let missed = misses(&report);
         assert_eq!(missed.len(), EXAMPLES);
         assert!(

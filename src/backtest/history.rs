@@ -75,6 +75,8 @@ pub struct Linked {
     pub total: usize,
     /// Commits that would name items if bare numbers were items, where they are not.
     pub other_host: usize,
+    /// Commits that end with the number of an item, where such numbers are those of pull requests.
+    pub appended: usize,
     /// The clone does not hold the whole history.
     pub shallow: bool,
 }
@@ -227,6 +229,7 @@ pub fn linked(
     arguments.extend(since.as_deref());
     let mut found = Linked { shallow: is_shallow(repository), ..Linked::default() };
     let bare = Rules { numbers: Numbers::Items, ..rules.clone() };
+    let plain = Rules { appended_pull_requests: false, ..bare.clone() };
     let each = |record: &[u8]| {
         let text = String::from_utf8_lossy(record);
         let Some(raw) = RawCommit::parse(&text) else { return };
@@ -237,9 +240,13 @@ pub fn linked(
         all.retain(|link| wanted(link.item));
         all.sort_unstable();
         all.dedup_by_key(|link| link.item);
-        if rules.numbers == Numbers::OtherHost && all.is_empty() {
-            let would = links(raw.commit, &bare).iter().any(|link| wanted(link.item));
-            found.other_host += usize::from(would);
+        if all.is_empty() {
+            let would = |rules| links(raw.commit, rules).iter().any(|link| wanted(link.item));
+            if rules.numbers == Numbers::OtherHost && would(&bare) {
+                found.other_host += 1;
+            } else if rules.appended_pull_requests && would(&plain) {
+                found.appended += 1;
+            }
         }
         for link in all {
             found.commits.entry(link.item).or_default().push(raw.past(link.reason, order));

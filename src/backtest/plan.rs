@@ -158,6 +158,13 @@ impl History {
                 self.linked.other_host
             ));
         }
+        // With links there is no need to doubt the rule: some numbers are equal by chance.
+        if self.linked.appended > 0 && self.linked.commits.is_empty() {
+            notes.push(format!(
+                "{root}: {} commits end with the number of an item in brackets, such as (#123). It is taken for the number of a pull request, because the host of this repository appends those; if they are items, set fixes.patterns = [\"(#{{id}})\"].",
+                self.linked.appended
+            ));
+        }
         notes
     }
 }

@@ -12,6 +12,8 @@ const FEWEST: usize = 5;
 /// An area below this share deserves advice.
 const WEAK: f64 = 60.0;
 
+/// A row of fewer items says nothing.
+const FEWEST_IN_ROW: usize = 3;
 /// Rows of one group; more of them are left to --json and the page.
 const MOST_ROWS: usize = 12;
 
@@ -47,15 +49,18 @@ pub fn render(report: &Report) -> String {
 
 /// The largest first: they are what a team's days consist of.
 fn show_group(out: &mut String, group: &str, names: &BTreeMap<String, Table>) {
-    if names.len() < 2 {
+    let mut rows: Vec<(&String, &Table)> = names.iter().collect();
+    rows.retain(|(_, table)| table.items >= FEWEST_IN_ROW);
+    rows.sort_by_key(|(name, table)| (std::cmp::Reverse(table.items), *name));
+    rows.truncate(MOST_ROWS);
+    if rows.is_empty() || names.len() < 2 {
         return;
     }
     line(out, &format!("by {group}"));
-    let mut rows: Vec<(&String, &Table)> = names.iter().collect();
-    rows.sort_by_key(|(name, table)| (std::cmp::Reverse(table.items), *name));
-    rows.iter().take(MOST_ROWS).for_each(|(name, table)| row(out, name, table));
-    if let Some(more) = rows.len().checked_sub(MOST_ROWS).filter(|more| *more > 0) {
-        line(out, &format!("  {more} smaller ones: --format html shows all"));
+    rows.iter().for_each(|(name, table)| row(out, name, table));
+    let smaller = names.len() - rows.len();
+    if smaller > 0 {
+        line(out, &format!("  {smaller} with fewer items: --format html shows all"));
     }
 }
 
