@@ -167,7 +167,7 @@ fn past_items(root: &Path, most: usize) -> Vec<PastItem> {
 fn compare(name: &str, root: &Path, items: usize, cold: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let fixes = Fixes { numbers: FixNumbers::Items, patterns: Vec::new() };
+    let fixes = Fixes { numbers: FixNumbers::Items, patterns: vec!["(#{id})".to_owned()] };
     let request = Request {
         folder: folder.path().to_owned(),
         fixes,
