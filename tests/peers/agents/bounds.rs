@@ -109,25 +109,6 @@ async fn what_the_provider_refuses_is_told_apart() {
     }
 }
 
-/// Copilot tries for a minute, whatever it is told: a limit on its time ends that sooner, and what the
-/// provider said last is the reason.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_refuses_until_the_time_is_up_is_told_by_its_last_answer() {
-    for (status, expected) in
-        [(429, Outcome::ProviderLimit { why: FailureKind::RateLimit }), (500, OUTAGE)]
-    {
-        let api = MessagesApi::start(move |_| Reply::status(status, "not now"));
-        let short = |config: &mut Config| {
-            config.analyze.timeout = Duration::from_secs(12);
-            config.timeouts.init = Duration::from_secs(10);
-        };
-        let Some(bench) = Bench::new(AgentKind::Copilot, &api.url(), short) else { return };
-        let end = bench.analyse().await;
-        assert_eq!(end.outcome, expected, "{status} {end:?}");
-        assert!(!api.requests().is_empty() && api.requests().len() <= 6, "{status}");
-    }
-}
-
 /// As Azure OpenAI is addressed: its path, its version, its header for the key.
 #[tokio::test(flavor = "multi_thread")]
 async fn azure_openai_is_asked_at_its_own_address() {
