@@ -19,10 +19,10 @@ pub enum RunError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// Some of several sources could not be read; the items of the others were processed.
-    #[error("{}. The items of the other sources were processed", told(.0))]
+    #[error("{}. The items of the other sources were processed", each_source(.0))]
     SomeSources(Vec<UnreadSource>),
     /// None of several sources could be read.
-    #[error("{}", told(.0))]
+    #[error("{}", each_source(.0))]
     AllSources(Vec<UnreadSource>),
     /// A prompt template.
     #[error(transparent)]
@@ -71,7 +71,7 @@ pub enum RunError {
     },
 }
 
-fn told(unread: &[UnreadSource]) -> String {
+fn each_source(unread: &[UnreadSource]) -> String {
     let one = |source: &UnreadSource| format!("source {:?}: {}", source.name, source.error);
     unread.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -13,12 +13,10 @@
 //! agent, on the simulators, and in tests.
 
 mod analyse;
-mod budget;
 mod context;
 mod dry_run;
 mod edges;
 mod error;
-mod faults;
 mod first_run;
 mod launch;
 mod outbox;

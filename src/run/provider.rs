@@ -1,10 +1,11 @@
 //! The gate of the model providers: no session starts while its agent's provider is down, refuses the
 //! credential or has stated a limit. After a hold one cheap probe session finds out whether it answers
 //! again. Each kind of agent has a provider of its own, whose troubles say nothing about the others.
+//!
+//! The end of every session says something about the provider and the agent. If a setting or the
+//! machine made it fail, every other session would end the same way, so the run ends too: the attempt
+//! is not counted, and the next run tries again. Whoever corrects the setting has nothing else to do.
 
-use std::path::PathBuf;
-
-use super::faults::{last_line, provider_reason, setting_to_correct};
 use super::launch::claim_for;
 use super::{RunContext, RunError};
 use crate::breaker::provider::{
@@ -12,15 +13,18 @@ use crate::breaker::provider::{
 };
 use crate::dedupe::Queues;
 use crate::event::{Reason, Trigger};
-use crate::model::{FailureKind, Outcome, SessionEnd, SessionRef, Stage, Usd};
+use crate::model::text::in_words;
+use crate::model::{FailureKind, Outcome, SessionEnd, Stage, Usd};
 use crate::ports::LedgerError;
 use crate::prompt::Rendered;
 use crate::session::{Job, StopHandle};
-use crate::settings::{AgentKind, Config, Triage};
+use crate::settings::{AgentAuth, AgentKind, Config, Triage};
 use crate::store::{Claim, StoreError, fault};
 
 /// The most that a probe may cost.
 const PROBE_COST: Usd = Usd::from_micros(50_000);
+/// Of an agent's standard error, in characters.
+const LONGEST_LINE: usize = 400;
 
 /// What the provider's gate says.
 pub(super) enum ProviderGate {
@@ -109,11 +113,14 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
     if let Err(refusal) = cx.journal.claims().take(claim.clone()).await? {
         return abandon(ProviderGate::Closed(Reason::Budget, refusal.to_string())).await;
     }
-    let (id, run) = (claim.session, claim.run);
-    let session = SessionRef { id, run, stage: Stage::Triage, item: None, attempt: 1 };
-    let (prompt, repository) = (probe_prompt(), None::<PathBuf>);
-    let triage = Some(probe_settings(&cx.config, stage));
-    let job = Job { session, prompt, repository, triage, analyze: None, attached: None };
+    let job = Job {
+        session: claim.session_ref(1),
+        prompt: probe_prompt(),
+        repository: None,
+        triage: Some(probe_settings(&cx.config, stage)),
+        analyze: None,
+        attached: None,
+    };
     fault::point();
     let performed = cx.edges.sessions.perform(job, cx.stop.signal().and(&StopHandle::new())).await;
     fault::point();
@@ -126,7 +133,7 @@ async fn probe(cx: &RunContext, stage: Stage) -> Result<ProviderGate, RunError> 
                 record.hold(now)
             });
             let hold = hold.await?;
-            cx.journal.results().apply_triage(Some(id), Vec::new()).await?;
+            cx.journal.results().apply_triage(Some(claim.session), Vec::new()).await?;
             Ok(hold.map_or(ProviderGate::Open, |hold| closed(cx, &hold)))
         }
         Err(LedgerError::Full { live, max }) => {
@@ -251,5 +258,85 @@ pub(super) async fn ensure_credential(cx: &RunContext) -> Result<(), RunError> {
     match hold.filter(|_| cx.journal.view().work > 0) {
         Some(hold) => Err(RunError::AgentCredential(hold.reason)),
         None => Ok(()),
+    }
+}
+
+/// The last line of the agent's standard error.
+fn last_line(end: &SessionEnd) -> String {
+    end.stderr_tail.last_line(LONGEST_LINE)
+}
+
+/// Names the setting that has to be corrected.
+fn setting_to_correct(outcome: &Outcome, stage: Stage, config: &Config) -> Option<String> {
+    let kind = config.agent_of(stage);
+    let (section, model, fallback) = match stage {
+        Stage::Triage => ("triage", &config.triage.model, ""),
+        Stage::Deep if kind != AgentKind::Claude => ("analyze", &config.analyze.model, ""),
+        Stage::Deep => ("analyze", &config.analyze.model, config.analyze.fallback_model.as_str()),
+    };
+    let why = match outcome {
+        outcome if !outcome.is_configuration() => return None,
+        Outcome::AgentError { why } | Outcome::SpawnFailed { why } => *why,
+        _ => return None,
+    };
+    let (command, own) = (config.command_of(kind).join(" "), kind.section());
+    Some(match why {
+        FailureKind::ModelNotFound => {
+            let second = if fallback.is_empty() { "" } else { " or fallback_model" };
+            format!("the provider has no model {model:?}: correct [{section}] model{second}")
+        }
+        FailureKind::BadSetting => format!(
+            "the provider rejects a setting of every {stage} request: correct [{section}] model and \
+             its settings, or the extra arguments in [{own}] command"
+        ),
+        FailureKind::CommandLine => format!(
+            "{command:?} rejects its command line: correct the extra arguments in [{own}] command, \
+             or install a newer agent; `heartbeat doctor` checks it"
+        ),
+        _ => format!(
+            "cannot start {command:?} ({}): correct [{own}] command; `heartbeat doctor` checks it",
+            in_words(why)
+        ),
+    })
+}
+
+/// Why the provider refuses work, with the setting to look at.
+fn provider_reason(why: FailureKind, agent: AgentKind, config: &Config) -> String {
+    if why != FailureKind::Authentication {
+        return in_words(why);
+    }
+    let fix = match (agent, config.agent.auth) {
+        (AgentKind::Claude, AgentAuth::Login) => {
+            "log the agent in again, or correct [agent] credential_env".to_owned()
+        }
+        _ => format!("correct the key in {}", config.credential_env_of(agent)),
+    };
+    format!("authentication: {fix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_of_the_configuration_names_its_setting() {
+        let mut config: Config = toml::from_str(crate::config::DEFAULT_TOML).unwrap();
+        config.triage.model = "no-such-model".into();
+        let error = |why| Outcome::AgentError { why };
+        let spawn = |why| Outcome::SpawnFailed { why };
+        for (outcome, stage, parts) in [
+            (error(FailureKind::ModelNotFound), Stage::Triage, ["no-such-model", "[triage] model"]),
+            (error(FailureKind::ModelNotFound), Stage::Deep, ["sonnet", "fallback_model"]),
+            (error(FailureKind::BadSetting), Stage::Deep, ["[analyze] model", "[agent] command"]),
+            (spawn(FailureKind::CommandLine), Stage::Deep, ["claude", "[agent] command"]),
+            (spawn(FailureKind::NotFound), Stage::Triage, ["not found", "[agent] command"]),
+        ] {
+            assert!(outcome.is_configuration());
+            let advice = setting_to_correct(&outcome, stage, &config).unwrap();
+            assert!(parts.iter().all(|part| advice.contains(part)), "{advice}");
+        }
+        for outcome in [Outcome::Completed, error(FailureKind::InvalidRequest), Outcome::TimedOut] {
+            assert_eq!(setting_to_correct(&outcome, Stage::Deep, &config), None);
+        }
     }
 }

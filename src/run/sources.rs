@@ -3,19 +3,20 @@
 //! A page is stored before the next one of its source is fetched, so memory does not grow with the
 //! backlog and nothing that was delivered can be lost. A source that fails does not stop the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::read::{CleanPage, SourceFigures, SourceReading};
-use super::{RunContext, RunError, Tracker, budget};
+use super::{RunContext, RunError, Tracker};
 use crate::dedupe::{Plan, PlanCounts, Queues};
 use crate::event::{Event, Trigger};
 use crate::fetch::FetchError;
-use crate::model::FailureClass;
-use crate::schedule::Schedule;
+use crate::model::{FailureClass, Usd};
+use crate::schedule::{Schedule, day_in};
+use crate::settings::Source;
 
 /// A source that was not read, or not to its end.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl ReadSources {
 pub(super) async fn read_all(cx: &RunContext) -> Result<ReadSources, RunError> {
     follow_configuration(cx).await?;
     cx.emit(Event::FetchStarted);
-    let out_of_budget = budget::exhausted_sources(cx).await?;
+    let out_of_budget = exhausted(cx).await?;
     let mut reading = Reading::new(cx);
     for tracker in cx.edges.trackers.iter() {
         if is_due(cx, tracker).await? {
@@ -93,6 +94,32 @@ fn own_schedule(cx: &RunContext, name: &str) -> Option<Schedule> {
     let expression = &cx.config.source_named(name)?.schedule;
     let own = !expression.is_empty();
     own.then(|| Schedule::parse(expression, &cx.config.schedule.timezone).ok()).flatten()
+}
+
+/// Sources whose own budget has no room for another analysis. Their items must not take the places of
+/// others in the queue.
+pub(super) async fn exhausted(cx: &RunContext) -> Result<HashSet<String>, RunError> {
+    let mut exhausted = HashSet::new();
+    for source in cx.config.sources() {
+        if is_exhausted(cx, source).await? {
+            exhausted.insert(source.name.clone());
+        }
+    }
+    Ok(exhausted)
+}
+
+async fn is_exhausted(cx: &RunContext, source: &Source) -> Result<bool, RunError> {
+    let (day, month) = (source.budget_per_day.as_cap(), source.budget_per_month.as_cap());
+    if day.is_none() && month.is_none() {
+        return Ok(false);
+    }
+    let today = day_in(&cx.config.schedule.timezone, cx.now());
+    let spent = cx.store().budget().of_source(source.name.clone(), today).await?;
+    // The cheapest analysis that a rule allows.
+    let by_rules = cx.config.rules.iter().filter_map(|rule| rule.max_cost);
+    let next = by_rules.fold(cx.config.analyze.max_cost, Usd::min);
+    let is_over = |cap: Option<Usd>, so_far: Usd| cap.is_some_and(|cap| so_far + next > cap);
+    Ok(is_over(day, spent.day.committed()) || is_over(month, spent.month.committed()))
 }
 
 /// A source with its next page; no page: it is at its end.

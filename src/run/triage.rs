@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::launch::{EndedSession, Launch, Launched, launch};
-use super::{RunContext, RunError, analyse, budget, recover, surroundings};
+use super::{RunContext, RunError, analyse, recover, sources, surroundings};
 use crate::dedupe::{ItemParts, QueuedItem, Queues, in_order};
 use crate::event::{Event, Reason};
 use crate::model::{Complexity, ItemKey, RetryClass, SessionId, Stage, Verdict};
@@ -51,7 +51,7 @@ pub(super) async fn judge(cx: &RunContext, queues: Queues) -> Result<Vec<QueuedI
         return Err(fault);
     }
     // Items of a source whose own budget is used up wait, and take no place of the others.
-    let exhausted = budget::exhausted_sources(cx).await?;
+    let exhausted = sources::exhausted(cx).await?;
     let (waiting, deep): (Vec<_>, Vec<_>) =
         deep.into_iter().partition(|item| exhausted.contains(item.key().source()));
     let waiting = waiting.iter().map(|item| item.key().clone()).collect();
