@@ -64,17 +64,17 @@ fn nothing_a_repository_names_is_run() {
 }
 
 /// Numbers that look random and are the same in every run.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub fn roll(&mut self, sides: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % sides
     }
 }
 
-const WORDS: [&str; 12] = [
+pub const WORDS: [&str; 12] = [
     "basket",
     "voucher",
     "total",

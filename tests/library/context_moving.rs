@@ -10,31 +10,7 @@ use heartbeat::backtest::PastTree;
 use heartbeat::context::{Ancestry, Index, Moved, MovingIndex, Options, Query, pack, rank};
 use support::git;
 
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % sides
-    }
-}
-
-const WORDS: [&str; 12] = [
-    "basket",
-    "voucher",
-    "total",
-    "rounding",
-    "warehouse",
-    "carrier",
-    "retry",
-    "queue",
-    "token",
-    "session",
-    "address",
-    "label",
-];
+use crate::context_history::{Dice, WORDS};
 
 #[expect(clippy::disallowed_methods, reason = "the test reads its own repository")]
 fn commits(root: &Path) -> Vec<String> {
