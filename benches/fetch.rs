@@ -112,8 +112,9 @@ async fn client(base_url: String, packing: &str) {
     let now = Clock::system().now();
     while let Some(page) = pages.next().await.unwrap() {
         items += page.items.len();
-        for item in page.items {
-            let item = clean::clean_item(item, &budget);
+        let (cleaned, failed) = clean::clean_items(page.items, &budget, || false);
+        assert!(failed.is_empty(), "the cleaner takes everything");
+        for item in cleaned {
             text += item.stats.raw_bytes;
             let fingerprint = dedupe::fingerprint(&item, &INPUTS);
             let seen = dedupe::Seen {

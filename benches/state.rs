@@ -23,7 +23,8 @@ fn key(id: usize) -> ItemKey {
 }
 
 fn fingerprint(id: usize, version: u32) -> String {
-    format!("{id:056x}{version:08x}")
+    // In the present form: of an older one only the revision would be compared.
+    format!("2:{id:056x}{version:08x}")
 }
 
 fn fill(database: &std::path::Path, rows: usize) {
