@@ -135,6 +135,8 @@ impl Follower {
                     self.pass_on().await;
                 }
                 _ = again.tick() => {
+                    // Where it runs is known within a second, not at the next sign of life.
+                    looking = looking.or_else(|| self.last.is_none().then(|| self.look()));
                     self.pass_on().await;
                     if self.may_leave() {
                         return Err(LedgerError::LeftRunning);

@@ -118,7 +118,10 @@ async fn hosts(engine: &Engine, pool: &str, now: Timestamp) -> Look {
             return (name, Ok(found), Some(fix.to_owned()));
         }
     }
-    let fix = "start `heartbeat worker` on a host; busy hosts are not counted".to_owned();
+    let fix =
+        "start `heartbeat worker` on a host; hosts that are full or under load are not counted, \
+               and their logs say so"
+            .to_owned();
     (name, Ok(format!("no host waits for work on {own}")), Some(fix))
 }
 
