@@ -48,7 +48,8 @@ function touched(files) {
 function duplicates(group, own) {
   const others = group.items.filter((item) => item.key !== own);
   const beyond = group.total - group.items.length;
-  return part("Likely duplicates", h("ul.bullets", others.map((item) => h("li", h("a", { href: `#item/${item.key}` }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), beyond > 0 && h("li", `and ${beyond} more`)));
+  const why = group.items.find((item) => item.key === own)?.why;
+  return part("Likely duplicates", why && h("p.prose", prose(why)), h("ul.bullets", others.map((item) => h("li", h("a", { href: `#item/${item.key}` }, `${short(item.key)} ${item.title}`), ` (${phaseName(item.phase)})`, item.why && h("div.prose", prose(item.why)))), beyond > 0 && h("li", `and ${beyond} more`)));
 }
 
 const part = (title, ...content) => h("section", h("h3", title), ...content);
