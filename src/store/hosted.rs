@@ -98,6 +98,12 @@ impl Sessions<'_, Journal> {
 impl Journal {
     /// The name of this state among all that use one server; made at the first call.
     pub async fn state_id(&self) -> Result<String, StoreError> {
+        // Read first: `kill` and the dashboard have the state for reading only.
+        let sql = "SELECT value FROM facts WHERE name = 'state_id'";
+        let known: Option<String> = self.store().first_row(sql, [], |row| row.get(0)).await?;
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let fresh = uuid::Uuid::now_v7().simple().to_string();
         self.commit(move |transaction, _| {
             transaction.execute(

@@ -81,6 +81,8 @@ fn a_session_on_another_host_is_ended_by_kill() {
     // How long a command takes on this machine now that does nothing.
     let slow = timed(&["status"]);
     let took = timed(&["kill", "--all", "--yes"]);
+    let said = world.said("coordinator");
+    assert!(said.contains("no process of it is left"), "it was ended by this: {}", tail(&said));
     let beat = Terms::new(LEASE, GRACE).beat;
     println!("kill took {took:?}; beat {beat:?}, grace {GRACE:?}, a command alone {slow:?}");
     assert!(took <= beat + GRACE + Duration::from_secs(1) + slow * 2, "{took:?}, {slow:?}");
