@@ -52,12 +52,24 @@ impl Context {
             return Ok(Code::Done);
         }
         let ended = kill::kill(store, &self.clock, &ids, (config, &self.environment)).await?;
-        // A session that ended by itself in the meantime needs no end.
-        let killed: Vec<kill::Killed> = ended.into_iter().flatten().collect();
-        self.print(&killed, |killed| match killed.is_empty() {
-            true => "no live sessions\n".to_owned(),
-            false => killed.iter().map(kill::render).collect(),
-        })?;
+        let (mut killed, mut failed): (Vec<kill::Killed>, _) = (Vec::new(), None);
+        for end in ended {
+            match end {
+                Ok(session) => killed.push(session),
+                // A session that ended by itself in the meantime needs no end.
+                Err(CommandError::NotFound(_)) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        if failed.is_none() || !killed.is_empty() {
+            self.print(&killed, |killed| match killed.is_empty() {
+                true => "no live sessions\n".to_owned(),
+                false => killed.iter().map(kill::render).collect(),
+            })?;
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
         Ok(if killed.iter().all(|session| session.gone) { Code::Done } else { Code::Unexpected })
     }
 
