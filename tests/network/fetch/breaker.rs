@@ -30,7 +30,8 @@ async fn after_three_failing_ticks_nothing_is_sent_until_one_probe() {
     let sent = setup.simulator.requests();
     let error = read_all(&setup.guarded(), everything()).await.unwrap_err();
     assert_eq!(error.class, Class::BreakerOpen);
-    assert!(error.message.contains("2026-11-16T12:07:00Z"), "{error}");
+    let until = setup.clock.local_time("2026-11-16T12:07:00Z".parse().unwrap());
+    assert!(error.message.contains(&until), "{error}");
     assert!(error.message.contains("heartbeat retry --source"), "{error}");
     assert_eq!(setup.simulator.requests(), sent, "no request while it is open");
 
