@@ -58,7 +58,7 @@ fn git(root: &Path, arguments: &[&str]) -> String {
 /// Words of a made-up language, so that files differ as real ones do: few words stand everywhere.
 fn word(seed: usize) -> String {
     let (starts, ends) =
-        (["ba", "cor", "del", "fen", "gil", "hom", "lu", "mar"], ["tan", "ver", "lis", "nok"]);
+        (["bar", "cor", "del", "fen", "gil", "hol", "lu", "mar"], ["tan", "ver", "lis", "nok"]);
     let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     // The square makes small numbers frequent.
     let rare = (mixed >> 40) % 4096;
